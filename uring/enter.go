@@ -64,7 +64,11 @@ func (r *Ring) Next() (Completion, bool) {
 			continue
 		}
 		r.stats.Completed++
-		return Completion{UserData: UserData(e.UserData), Res: e.Res, Flags: e.Flags}, true
+		c := Completion{UserData: UserData(e.UserData), Res: e.Res, Flags: e.Flags}
+		if c.Flags&abi.CQEBuffer != 0 {
+			r.lend(c)
+		}
+		return c, true
 	}
 	return Completion{}, false
 }
@@ -80,11 +84,14 @@ func (r *Ring) taskWork() bool {
 	return atomic.LoadUint32(r.ksqFlags)&(abi.SQTaskrun|abi.SQCQOverflow) != 0
 }
 
-// publish makes everything prepared and reaped visible to the kernel: the one store-release of each word.
+// publish makes everything prepared, reaped and released visible to the kernel: the one store-release of each word.
 func (r *Ring) publish() {
 	if r.cqPublished != r.cqHead {
 		r.cqPublished = r.cqHead
 		atomic.StoreUint32(r.kcqHead, r.cqHead)
+	}
+	for _, b := range r.groups {
+		b.publish()
 	}
 	if r.sqPublished != r.sqTail {
 		r.sqPublished = r.sqTail

@@ -21,8 +21,10 @@ func (r *Ring) Accept(fd int, ud UserData) bool {
 }
 
 // Recv receives from fd into the provided buffers of group until the completion that has no More: multishot. Res is the number
-// of bytes, 0 the peer's end of sending.
+// of bytes, 0 the peer's end of sending. A completion with a buffer lends it to the caller, also one that the caller has no use for. One
+// operation code of ud receives from one group.
 func (r *Ring) Recv(fd int, group uint16, ud UserData) bool {
+	r.receive(ud.Op(), group)
 	e := r.claim(ud)
 	if e == nil {
 		return false

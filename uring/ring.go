@@ -34,6 +34,9 @@ type Ring struct {
 	kcqHead     *uint32 // written by us
 	kcqTail     *uint32 // written by the kernel
 
+	groups  []*Buffers    // at most maxGroups
+	lenders [256]*Buffers // by the caller's operation code: the group that it receives into
+
 	wait    *waitArg // outside the Go heap, since the kernel gets its address
 	waitMem []byte
 
@@ -61,7 +64,7 @@ func NewOn(k abi.Kernel, cfg Config) (*Ring, error) {
 	}
 	r := &Ring{kernel: k, cfg: cfg}
 	r.attach(mem, &p)
-	if r.waitMem, err = mapMemory(int(unsafe.Sizeof(waitArg{}))); err != nil {
+	if r.waitMem, err = mapMemory(int(unsafe.Sizeof(waitArg{})), unix.MAP_POPULATE); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
 	r.wait = (*waitArg)(unsafe.Pointer(&r.waitMem[0]))
@@ -130,13 +133,18 @@ var (
 )
 
 // Close ends the ring on its own thread: everything in flight is cancelled and waited for, so that the kernel holds no lease on any
-// buffer afterwards, then the mappings and the descriptor go. The caller closes the descriptors that requests named.
+// buffer afterwards, then the mappings and the descriptor go, and with them the buffer groups, leases or not. The caller closes the
+// descriptors that requests named.
 func (r *Ring) Close() error {
 	var errs []error
 	if r.enabled {
 		errs = append(errs, r.cancelAll())
 	}
 	errs = append(errs, r.kernel.Close(), unix.Munmap(r.waitMem))
+	for _, b := range r.groups {
+		errs = append(errs, b.unmap())
+	}
+	r.groups, r.lenders = nil, [256]*Buffers{}
 	r.enabled = false
 	r.wait, r.waitMem = nil, nil
 	return errors.Join(errs...)
