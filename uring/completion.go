@@ -1,6 +1,8 @@
 package uring
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/uring/internal/abi"
@@ -46,4 +48,12 @@ func (c Completion) Err() unix.Errno {
 // Buffer is the provided buffer that the kernel filled, if any. It is on lease to the caller and must be released, whatever Res says.
 func (c Completion) Buffer() (id uint16, ok bool) {
 	return uint16(c.Flags >> abi.CQEBufferShift), c.Flags&abi.CQEBuffer != 0
+}
+
+// String is for messages of tests and of the probe.
+func (c Completion) String() string {
+	if c.Res < 0 {
+		return fmt.Sprintf("request %#x with %v, flags %#x", uint64(c.UserData), c.Err(), c.Flags)
+	}
+	return fmt.Sprintf("request %#x with %d, flags %#x", uint64(c.UserData), c.Res, c.Flags)
 }

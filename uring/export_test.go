@@ -27,3 +27,6 @@ func (r *Ring) Workers() (bounded, unbounded uint32) {
 	r.kernel.Register(abi.RegisterIOWQMaxWorkers, unsafe.Pointer(&v), 2)
 	return v[0], v[1]
 }
+
+// Forget takes back what was prepared since the last enter.
+func (r *Ring) Forget() { r.sqTail = r.sqPublished }

@@ -10,6 +10,9 @@ import (
 
 // TestMain ends with a look for what the tests left behind: goroutines and descriptors.
 func TestMain(m *testing.M) {
+	if denial := os.Getenv(childEnv); denial != "" {
+		child(denial)
+	}
 	before := openFiles()
 	code := m.Run()
 	if err := goleak.Find(); err != nil {

@@ -77,7 +77,7 @@ func (g *rig) want(ud uring.UserData, why string) uring.Completion {
 	g.Helper()
 	c := g.next()
 	if c.UserData != ud {
-		g.Fatalf("got the completion of %#x (res %d, flags %#x), want %#x: %s", c.UserData, c.Res, c.Flags, ud, why)
+		g.Fatalf("got %v, want request %#x: %s", c, uint64(ud), why)
 	}
 	return c
 }
@@ -100,7 +100,7 @@ func (g *rig) wantNone(why string) {
 			g.Fatal(err)
 		}
 		if c, ok := g.Next(); ok {
-			g.Fatalf("got a completion of %#x (res %d, flags %#x), want none: %s", c.UserData, c.Res, c.Flags, why)
+			g.Fatalf("got %v, want no completion: %s", c, why)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func NewOn(k abi.Kernel, cfg Config) (*Ring, error) {
 		return nil, unavailable(err)
 	}
 	if missing := p.Features ^ wantFeatures; missing&wantFeatures != 0 {
-		return nil, errors.Join(tooOld(fmt.Sprintf("features %#x are missing", missing&wantFeatures)), k.Close())
+		return nil, errors.Join(tooOld(fmt.Errorf("features %#x are missing", missing&wantFeatures)), k.Close())
 	}
 	r := &Ring{kernel: k, cfg: cfg}
 	r.attach(mem, &p)

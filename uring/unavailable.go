@@ -20,12 +20,12 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string {
-	return fmt.Sprintf("io_uring is not available: %s (%v): %s", u.Cause, u.Err, u.Remedy)
+	return fmt.Sprintf("io_uring is not available: %s (%v); %s", u.Cause, u.Err, u.Remedy)
 }
 
 func (u *Unavailable) Unwrap() error { return u.Err }
 
-// unavailable explains an error of io_uring_setup(2). The errno alone does not tell a container's seccomp filter from the sysctl, so it
+// unavailable explains an errno of io_uring's own calls. The errno alone does not tell a container's seccomp filter from the sysctl, so it
 // looks at both.
 func unavailable(err error) error {
 	var errno unix.Errno
@@ -34,28 +34,28 @@ func unavailable(err error) error {
 	}
 	switch errno {
 	case unix.ENOSYS:
-		return &Unavailable{"the kernel does not have it, or a seccomp filter hides it", needKernel, err}
+		return &Unavailable{"the kernel does not have it, or a seccomp filter hides it", needKernel + ", outside such a filter", err}
 	case unix.EPERM:
-		return denied(procWord("/proc/sys/kernel/io_uring_disabled", ""), procWord("/proc/self/status", "Seccomp:"), err)
+		return denied(procWord("/proc/sys/kernel/io_uring_disabled", ""), procWord("/proc/thread-self/status", "Seccomp:"), err)
 	case unix.EACCES:
 		return &Unavailable{"a security module forbids it", "allow io_uring for this program in the SELinux or AppArmor policy", err}
 	case unix.ENOMEM:
 		return &Unavailable{"no memory for the ring", "raise the memlock limit (LimitMEMLOCK= of systemd, ulimit -l) and the memory limit of the cgroup", err}
 	case unix.EINVAL:
-		return tooOld(errno.Error())
+		return tooOld(err)
 	case unix.EMFILE, unix.ENFILE:
 		return &Unavailable{"no file descriptor is left", "raise the limit of open files (LimitNOFILE= of systemd, ulimit -n)", err}
 	}
-	return &Unavailable{"io_uring_setup failed", needKernel, err}
+	return &Unavailable{"the kernel refuses it", needKernel, err}
 }
 
 const needKernel = "run Linux 6.1 or later with CONFIG_IO_URING=y"
 
-func tooOld(what string) error {
-	return &Unavailable{"the kernel is too old for a ring of one thread (DEFER_TASKRUN)", needKernel, errors.New(what)}
+func tooOld(err error) error {
+	return &Unavailable{"the kernel is too old for a ring of one thread (IORING_SETUP_DEFER_TASKRUN)", needKernel, err}
 }
 
-// denied tells the causes of EPERM apart, by the sysctl (empty where it cannot be read) and the process's seccomp mode.
+// denied tells the causes of EPERM apart, by the sysctl (empty where it cannot be read) and the thread's seccomp mode (2: a filter).
 func denied(sysctl, seccomp string, err error) error {
 	switch {
 	case sysctl == "2":

@@ -1,0 +1,162 @@
+package uring_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/talon-worker/talon/uring"
+)
+
+var sysctl = flag.Bool("sysctl", false, "also set kernel.io_uring_disabled for a moment, for the whole machine")
+
+func TestProbe(t *testing.T) {
+	if err := uring.Probe(); err != nil {
+		t.Fatalf("these tests need io_uring: %v", err)
+	}
+}
+
+// What a child process is denied, and what it must say about it. "mask" puts a file with that text over the sysctl, in the child's own
+// mount namespace.
+var denials = []struct {
+	name       string
+	call       int    // the system call that the filter answers
+	errno      int    // with this
+	mask       string // and this in /proc/sys/kernel/io_uring_disabled
+	want       string // in the cause
+	wantRemedy string
+}{
+	{"seccomp denies io_uring_setup", unix.SYS_IO_URING_SETUP, int(unix.EPERM), "",
+		"a seccomp filter denies it", "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile"},
+	{"seccomp denies io_uring_enter alone", unix.SYS_IO_URING_ENTER, int(unix.EPERM), "",
+		"a seccomp filter denies it", "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile"},
+	{"seccomp denies io_uring_register alone", unix.SYS_IO_URING_REGISTER, int(unix.EPERM), "",
+		"a seccomp filter denies it", "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile"},
+	{"seccomp hides io_uring_setup", unix.SYS_IO_URING_SETUP, int(unix.ENOSYS), "",
+		"the kernel does not have it, or a seccomp filter hides it", "run Linux 6.1 or later"},
+	{"an old kernel", unix.SYS_IO_URING_SETUP, int(unix.EINVAL), "",
+		"the kernel is too old", "run Linux 6.1 or later"},
+	{"a kernel without buffer rings", unix.SYS_IO_URING_REGISTER, int(unix.EINVAL), "",
+		"the self-test of enable failed", "run Linux 6.1 or later"},
+	{"no memory", unix.SYS_IO_URING_SETUP, int(unix.ENOMEM), "",
+		"no memory for the ring", "LimitMEMLOCK="},
+	{"no descriptor", unix.SYS_IO_URING_SETUP, int(unix.EMFILE), "",
+		"no file descriptor is left", "LimitNOFILE="},
+	{"a security module", unix.SYS_IO_URING_SETUP, int(unix.EACCES), "",
+		"a security module forbids it", "SELinux or AppArmor"},
+	{"the sysctl is 2", unix.SYS_IO_URING_SETUP, int(unix.EPERM), "2",
+		"the sysctl kernel.io_uring_disabled is 2", "sysctl -w kernel.io_uring_disabled=0"},
+	{"the sysctl is 1", unix.SYS_IO_URING_SETUP, int(unix.EPERM), "1",
+		"the sysctl kernel.io_uring_disabled is 1", "kernel.io_uring_group"},
+}
+
+// childEnv tells the re-executed test binary which denial it lives under.
+const childEnv = "URING_TEST_DENIAL"
+
+func TestProbeExplains(t *testing.T) {
+	for i, d := range denials {
+		t.Run(d.name, func(t *testing.T) {
+			out := probeInChild(t, strconv.Itoa(i), d.mask != "")
+			if !strings.Contains(out, "io_uring is not available: "+d.want) || !strings.Contains(out, d.wantRemedy) {
+				t.Errorf("got %q, want the cause %q and the remedy %q", out, d.want, d.wantRemedy)
+			}
+			if strings.Count(out, "\n") != 1 {
+				t.Errorf("got %q, want one line", out)
+			}
+		})
+	}
+}
+
+// probeInChild runs the probe in a process of its own, which must end as the command would, and returns what it said.
+func probeInChild(t *testing.T, denial string, mount bool) string {
+	t.Helper()
+	cmd := exec.Command(must(os.Executable()), "-test.run=^$")
+	cmd.Env = append(os.Environ(), childEnv+"="+denial)
+	if mount {
+		cmd.SysProcAttr = ownMounts()
+	}
+	out, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != uring.ExitUnavailable {
+		t.Fatalf("the child ended with %v and said %q, want exit code %d", err, out, uring.ExitUnavailable)
+	}
+	return string(out)
+}
+
+// ownMounts gives the child a mount namespace, by way of a user namespace where the tests do not run as root.
+func ownMounts() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	return attr
+}
+
+// The real sysctl is the machine's, so other programs feel it too: only on demand.
+func TestProbeExplainsTheRealSysctl(t *testing.T) {
+	if !*sysctl {
+		return
+	}
+	const path = "/proc/sys/kernel/io_uring_disabled"
+	was := must(os.ReadFile(path))
+	defer func() { check(os.WriteFile(path, was, 0)) }()
+	check(os.WriteFile(path, []byte("2"), 0))
+	if out := probeInChild(t, "none", false); !strings.Contains(out, "kernel.io_uring_disabled is 2") {
+		t.Errorf("got %q, want the sysctl named", out)
+	}
+}
+
+// child is the re-executed binary's main: it takes the denial upon itself and probes.
+func child(denial string) {
+	if i, err := strconv.Atoi(denial); err == nil {
+		runtime.LockOSThread()
+		d := denials[i]
+		if d.mask != "" {
+			maskSysctl(d.mask)
+		}
+		deny(d.call, d.errno)
+	}
+	err := uring.Probe()
+	if u := new(uring.Unavailable); errors.As(err, &u) {
+		fmt.Println(err)
+		os.Exit(uring.ExitUnavailable)
+	}
+	fmt.Println("the probe said", err)
+	os.Exit(0)
+}
+
+func maskSysctl(text string) {
+	dir := must(os.MkdirTemp("", "uring"))
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "disabled")
+	check(os.WriteFile(file, []byte(text+"\n"), 0o600))
+	check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	check(unix.Mount(file, "/proc/sys/kernel/io_uring_disabled", "", unix.MS_BIND, ""))
+}
+
+// deny installs a seccomp filter on all threads: load the call's number; if it is the one, answer errno; else allow. See seccomp(2).
+func deny(call, errno int) {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(call), Jt: 0, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	check(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(prog))); e != 0 {
+		panic(e)
+	}
+}
