@@ -38,6 +38,7 @@ type File struct {
 	checked int64 // when the open that confirmed this version was asked for
 	used    int64 // last Hit or Insert
 
+
 	next         *File // in its bucket, or in the free list
 	older, newer *File // in the idle list: listed, and without holders
 }
