@@ -15,6 +15,7 @@ import (
 var errands = map[string]func(args []string) error{
 	"open":    openErrand,
 	"opendir": openDirErrand,
+	"probe":   probeErrand,
 }
 
 const nobody = 65534

@@ -38,6 +38,8 @@ type File struct {
 	checked int64 // when the open that confirmed this version was asked for
 	used    int64 // last Hit or Insert
 
+	marks       marks // what of it was seen in the page cache
+	noCachestat bool  // cachestat was refused for this file
 
 	next         *File // in its bucket, or in the free list
 	older, newer *File // in the idle list: listed, and without holders
@@ -178,6 +180,7 @@ func (f *Files) add(hash uint64, key []byte, fd int, info Info, asked int64) *Fi
 	file.FD, file.Info, file.hash = fd, info, hash
 	file.Key = append(file.Key[:0], key...)
 	file.Head = file.Head[:0]
+	file.marks, file.noCachestat = file.marks.sized(info.Size), false
 	file.checked, file.used = asked, asked
 	file.refs, file.listed = 1, true
 	bucket := f.bucket(hash)
