@@ -13,3 +13,17 @@ type Stats struct {
 	Interrupted uint64 // EINTR: a signal, usually the Go scheduler's own
 	Busy        uint64 // EBUSY, EAGAIN: completions in the way, or no memory for a request
 }
+
+// Add sums o into s.
+func (s *Stats) Add(o *Stats) {
+	s.Enters += o.Enters
+	s.Waits += o.Waits
+	s.Submitted += o.Submitted
+	s.Completed += o.Completed
+	s.SQFull += o.SQFull
+	s.Refused += o.Refused
+	s.Partial += o.Partial
+	s.CQOverflow += o.CQOverflow
+	s.Interrupted += o.Interrupted
+	s.Busy += o.Busy
+}
