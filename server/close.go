@@ -1,0 +1,114 @@
+package server
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// linger ends an answered connection the polite way: our FIN goes out behind the
+// last byte, and what the client still sends is discarded until its FIN. Closing
+// at once would answer unread input with a reset, which destroys the response on
+// its way (RFC 9112 §9.6).
+func (l *loop) lingerOn(c *conn, why CloseReason) {
+	c.reason = why
+	if c.peerEOF {
+		l.close(c, why)
+		return
+	}
+	if unix.Shutdown(c.fd, unix.SHUT_WR) != nil {
+		l.close(c, ClosedReset)
+		return
+	}
+	c.state = stateLingering
+	c.linger = 0
+	l.ins.free(&c.in)
+	l.dead.set(c.slot, l.now.mono+lingerTime)
+	l.resumeRecv(c)
+}
+
+// close ends a connection now: the socket is shut down, which completes most of
+// what the kernel holds for it, the rest is cancelled, and the slot is free when
+// all has come back.
+func (l *loop) close(c *conn, why CloseReason) {
+	if c.state == stateClosing || c.state == stateFree {
+		return
+	}
+	c.state, c.reason = stateClosing, why
+	l.dead.set(c.slot, 0)
+	l.ins.free(&c.in)
+	if c.opening != nil {
+		c.opening.abandon()
+		c.opening = nil
+	}
+	if c.pend != 0 {
+		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // ENOTCONN: the client was faster
+		l.arm(c, opCancel)
+	}
+	l.tryFree(c)
+}
+
+// reset is close for a client that does not read: a RST frees what the kernel
+// has queued for it at once, where a FIN would wait behind it.
+func (l *loop) reset(c *conn, why CloseReason) {
+	_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	l.close(c, why)
+}
+
+// tryFree gives a closing connection's slot back once no completion is
+// outstanding.
+func (l *loop) tryFree(c *conn) {
+	if c.pend != 0 || c.cancels != 0 {
+		return
+	}
+	unix.Close(c.fd)
+	l.dropResponse(c)
+	l.budget.Add(1)
+	l.stats.Open--
+	l.stats.Closed[c.reason]++
+	*c = conn{slot: c.slot, gen: c.gen + 1, fd: -1, slab: noSlab, in: input{slab: noSlab}}
+	l.free = append(l.free, c.slot)
+}
+
+// dropResponse gives back what the response in progress holds.
+func (l *loop) dropResponse(c *conn) {
+	if c.file != nil {
+		l.releaseFile(c.file)
+		c.file = nil
+	}
+	l.putSlab(c)
+	c.openErr = nil
+}
+
+// expire acts on a deadline that has passed, by what the connection was doing.
+func (l *loop) expire(slot uint32) {
+	c := &l.conns[slot]
+	switch c.state {
+	case stateReading:
+		if c.heading {
+			l.refuse(c, faultHeaderTimeout, ClosedHeaderTime)
+		} else {
+			l.close(c, ClosedIdle)
+		}
+	case stateSending, stateBlocked:
+		l.judgeDrain(c)
+	case stateOpening, stateStarved, stateFilling, stateReady, stateParked:
+		l.startDrainWindow(c) // we are slow, not the client
+	case stateLingering:
+		l.close(c, c.reason)
+	}
+}
+
+// startDrainWindow begins a period over which the client's reading is judged.
+func (l *loop) startDrainWindow(c *conn) {
+	c.windowOff = c.sent()
+	l.dead.set(c.slot, l.now.mono+int64(DrainWindow))
+}
+
+// judgeDrain resets a client that has read too little since the window began.
+func (l *loop) judgeDrain(c *conn) {
+	least := int64(l.cfg.MinDrainRate) * int64(DrainWindow/1e9)
+	if least > 0 && c.sent()-c.windowOff < least {
+		l.reset(c, ClosedSlow)
+		return
+	}
+	l.startDrainWindow(c)
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"github.com/talon-worker/talon/origin"
+)
+
+// state is where a connection stands; doc.go draws the transitions.
+type state uint8
+
+const (
+	stateFree      state = iota // not a connection
+	stateReading                // waits for a request, or the rest of one
+	stateOpening                // the opener looks its object up
+	stateStarved                // a request is here, a send slab is not
+	stateFilling                // a ring READ fetches a small body
+	stateSending                // the slab's bytes are with a ring SEND
+	stateReady                  // in the ready queue: its next chunk is due
+	stateBlocked                // the socket is full: POLLOUT is armed
+	stateParked                 // the next chunk's pages are being read
+	stateLingering              // answered, FIN sent, discarding input
+	stateClosing                // shut down, waiting for completions
+)
+
+// op names an operation in a completion's user data.
+type op uint8
+
+const (
+	opAccept op = iota + 1
+	opWake
+	opIgnore // its completion says nothing that another does not
+	opRecv
+	opSend
+	opRead
+	opPoll
+	opPrefetch
+	opCancel
+)
+
+// pending is the set of a connection's operations that the kernel still holds.
+// The slot is free only when it is empty. opCancel is counted apart, for a
+// paused receive and a close may both have one out.
+type pending uint8
+
+func (p pending) has(o op) bool { return p&(1<<(o-opRecv)) != 0 }
+func (p *pending) add(o op)     { *p |= 1 << (o - opRecv) }
+func (p *pending) remove(o op)  { *p &^= 1 << (o - opRecv) }
+
+// conn is one connection: its socket, the request bytes not yet consumed and the
+// one response in progress. It is a slot of its loop, reused from connection to
+// connection; nothing but slot, gen and fd outlives a request that does not say
+// so.
+type conn struct {
+	slot uint32
+	gen  uint32 // grows when the slot is freed; a completion of another gen is stale
+	fd   int
+
+	state   state
+	pend    pending
+	cancels uint8       // cancellations out
+	reason  CloseReason // once closing or lingering
+	paused  bool        // the receive is cancelled until held input is consumed
+	peerEOF bool        // the client has sent its FIN
+	heading bool        // the first bytes of a request are here, its deadline runs
+	opening *openTicket // the lookup in progress
+
+	in input // bytes received and not consumed
+
+	// The response in progress.
+	resp      response
+	file      *origin.File // one reference held, nil if none
+	openErr   error        // what the opener said, for the request it was asked for
+	slab      uint32       // the send slab, or noSlab
+	sendOff   int          // slab bytes already accepted by the socket
+	sendEnd   int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
+	fillEnd   int          // slab bytes filled so far, while filling
+	ahead     span         // what the outstanding prefetch reads
+	windowOff int64        // progress of the response when the drain window began
+	linger    int          // bytes discarded while lingering
+}
+
+// span is a run of bytes of a file.
+type span struct {
+	off int64
+	n   int
+}
+
+// response is what is being answered. It is zeroed per request.
+type response struct {
+	head
+	method  method
+	tenant  TenantContext
+	start   int64 // mono ns of the turn that consumed the request
+	off     int64 // next byte of the object to send
+	end     int64 // one past the last; Invariant: off <= end <= file size
+	bodyLen int64 // bytes of object body in all, for the account
+	headOut bool  // the head of a large body is with the socket
+	cold    bool  // a chunk of it was not in memory: read ahead
+}
+
+// sent returns how far the response has come, in bytes; it only has to move when
+// the socket takes something.
+func (c *conn) sent() int64 { return c.resp.off + int64(c.sendOff) }

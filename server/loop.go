@@ -1,0 +1,373 @@
+package server
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/uring"
+)
+
+// Fixed sizes of one loop. They are mmap'ed and touched only as they are used.
+const (
+	recvBuffers = 1024 // provided buffers; a request is in one for part of a turn
+	recvGroup   = 0    // their group id
+
+	headRoom   = 1 << 10 // room for a response head in a send slab
+	slabSize   = headRoom + MaxCopyBelow
+	sendSlabs  = 1024 // small responses with the ring at one time
+	inputSlabs = 1024 // connections with an incomplete or waiting request
+
+	turnChunks = 4 // transfer chunks that one turn sends before it looks at the ring again
+)
+
+// instant is one reading of the clock, taken once per turn.
+type instant struct {
+	mono int64 // ns since the server started; deadlines and durations
+	wall int64 // ns since 1970; Date, ETag ages
+}
+
+// loop is one thread, its ring and everything that hangs on it. See doc.go for
+// who may touch it: nobody else.
+type loop struct {
+	cfg    *Config
+	clock  func() instant
+	opener *origin.Opener
+	budget *atomic.Int64 // connections the worker may still take
+	mail   mailbox
+
+	ring  *uring.Ring
+	bufs  *uring.Buffers
+	slabs *uring.Slabs
+	ins   inputs
+	page  *uring.Slabs // one page: where wake-ups and prefetches put their bytes
+	wake  []byte       // 8 bytes of it
+	sink  []byte       // 1 byte of it; prefetches overwrite it at will, nobody reads it
+
+	listen    int
+	accepting acceptState
+
+	conns   []conn
+	free    []uint32 // free slots
+	ready   queue    // connections whose next chunk is due
+	starved queue    // connections that wait for a send slab
+	retry   []retry  // operations that found no room in the SQ
+	dead    deadlines
+	relief  int64 // mono ns of the next look for stalled senders
+
+	files   *origin.Files
+	scratch origin.Scratch
+	tickets []*openTicket // free open tickets
+	opens   int           // tickets made
+
+	now       instant
+	wallSec   int64
+	date      [dateLen]byte // of wallSec
+	requestID uint64
+	key       []byte     // scratch for decodeKey
+	req       request    // scratch for consumeRequest
+	headBuf   []byte     // scratch for the head of a large body
+	object    objectHead // scratch: the lines of the file being answered with
+
+	draining bool
+	hasten   int64 // mono ns at which a drain ends all the same
+	stats    Stats
+	err      error
+	over     bool // released: only the mailbox is left
+}
+
+// retry is an operation that found the submission queue full.
+type retry struct {
+	slot uint32
+	op   op
+}
+
+// newLoop makes a loop around a ring that is not enabled yet. It takes over
+// listen and ring: release closes both.
+func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, budget *atomic.Int64, clock func() instant, seed uint64) (*loop, error) {
+	slots := cfg.MaxConnections
+	l := &loop{
+		cfg: cfg, clock: clock, opener: opener, budget: budget,
+		ring: ring, listen: listen,
+		conns: make([]conn, slots), free: make([]uint32, 0, slots),
+		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
+		retry:     make([]retry, 0, 64),
+		files:     origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
+		requestID: seed, wallSec: math.MinInt64,
+		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
+	}
+	l.mail.eventf = -1
+	for i := slots - 1; i >= 0; i-- {
+		l.conns[i] = conn{slot: uint32(i), gen: 1, fd: -1, slab: noSlab, in: input{slab: noSlab}}
+		l.free = append(l.free, uint32(i))
+	}
+	if err := l.mapMemory(); err != nil {
+		l.release()
+		l.mail.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *loop) mapMemory() (err error) {
+	if l.mail.eventf, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	if l.slabs, err = uring.NewSlabs(sendSlabs, slabSize); err != nil {
+		return err
+	}
+	inSlabs, err := uring.NewSlabs(inputSlabs, inputSize)
+	if err != nil {
+		return err
+	}
+	l.ins = newInputs(nil, inSlabs, recvBuffers)
+	if l.page, err = uring.NewSlabs(1, 4096); err != nil {
+		return err
+	}
+	_, page, _ := l.page.Get()
+	l.wake, l.sink = page[:8], page[64:65]
+	return nil
+}
+
+// start enables the ring on the calling thread, which from here on is the
+// loop's, and arms what is always armed.
+func (l *loop) start() error {
+	if err := l.ring.Enable(); err != nil {
+		return err
+	}
+	bufs, err := l.ring.NewBuffers(recvGroup, recvBuffers, recvSize)
+	if err != nil {
+		return err
+	}
+	l.bufs, l.ins.bufs = bufs, bufs
+	l.now = l.clock()
+	l.tick()
+	l.armWake()
+	l.armAccept()
+	return nil
+}
+
+// run is the loop of one thread: wait, then act on all that has come. The only
+// wait is Ring.Wait.
+func (l *loop) run() error {
+	runtime.LockOSThread() // never unlocked: an exiting thread would cancel its ring's operations
+	if err := l.start(); err != nil {
+		return err
+	}
+	for !l.stopped() {
+		if err := l.ring.Wait(l.patience()); err != nil {
+			return err
+		}
+		l.turn()
+	}
+	return l.err
+}
+
+// patience is how long the next Wait may last.
+func (l *loop) patience() time.Duration {
+	if l.ready.len() > 0 || len(l.retry) > 0 || !l.mail.sleep() {
+		return 0
+	}
+	wake := min(l.dead.wake(), l.accepting.wake(), l.drainWake())
+	if l.starved.len() > 0 {
+		wake = min(wake, l.relief)
+	}
+	if wake == math.MaxInt64 {
+		return -1
+	}
+	return max(time.Duration(wake-l.now.mono), 0)
+}
+
+// turn acts on everything that has happened since the last one.
+func (l *loop) turn() {
+	l.mail.awake()
+	l.now = l.clock()
+	l.tick()
+	l.stats.Turns++
+	for {
+		c, ok := l.ring.Next()
+		if !ok {
+			break
+		}
+		l.complete(c)
+	}
+	l.mail.drain(l)
+	l.dead.expired(l.now.mono, l.expire)
+	l.tryAgain()
+	l.feedStarved()
+	l.sendChunks()
+	l.keepAccepting()
+	l.keepDraining()
+}
+
+// tick renews what changes once a second.
+func (l *loop) tick() {
+	if sec := l.now.wall / 1e9; sec != l.wallSec {
+		l.wallSec = sec
+		appendDate(l.date[:0], sec)
+		l.dropUnused()
+	}
+}
+
+// complete hands a completion to the step that waits for it.
+func (l *loop) complete(cq uring.Completion) {
+	ud := cq.UserData
+	switch op(ud.Op()) {
+	case opAccept:
+		l.accepted(cq)
+		return
+	case opWake:
+		l.armWake()
+		return
+	case opIgnore:
+		return
+	}
+	c := &l.conns[ud.Slot()]
+	if c.gen != ud.Gen() {
+		l.stats.StaleCompleted++
+		l.discardBuffer(cq)
+		return
+	}
+	switch op(ud.Op()) {
+	case opRecv:
+		l.received(c, cq)
+	case opSend:
+		l.slabSent(c, cq)
+	case opRead:
+		l.filled(c, cq)
+	case opPoll:
+		l.writable(c)
+	case opPrefetch:
+		l.prefetched(c, cq)
+	case opCancel:
+		c.cancels--
+	}
+	if c.state == stateClosing {
+		l.tryFree(c)
+	}
+}
+
+// arm hands one operation of c to the ring. Its parameters all stand in c, so
+// that one which finds the queue full can be tried again later.
+func (l *loop) arm(c *conn, o op) {
+	if o == opCancel {
+		c.cancels++
+	} else {
+		c.pend.add(o)
+	}
+	if !l.prepare(c, o) {
+		l.retry = append(l.retry, retry{c.slot, o})
+	}
+}
+
+func (l *loop) prepare(c *conn, o op) bool {
+	ud := uring.Tag(uint8(o), c.slot, c.gen)
+	switch o {
+	case opRecv:
+		return l.ring.Recv(c.fd, recvGroup, ud)
+	case opSend:
+		return l.ring.Send(c.fd, l.slabs.Bytes(c.slab)[c.sendOff:c.sendEnd], 0, ud)
+	case opRead:
+		return l.ring.Read(c.file.FD, l.slabs.Bytes(c.slab)[c.fillEnd:c.sendEnd], c.fillOff(), ud)
+	case opPoll:
+		return l.ring.PollOut(c.fd, ud)
+	case opPrefetch:
+		return l.ring.Prefetch(c.file.FD, c.ahead.off, uint32(c.ahead.n), l.sink, ud)
+	case opCancel:
+		if c.state == stateClosing {
+			return l.ring.CancelFD(c.fd, ud)
+		}
+		return l.ring.Cancel(uring.Tag(uint8(opRecv), c.slot, c.gen), ud)
+	}
+	panic("server: operation without preparation")
+}
+
+// tryAgain prepares what found the queue full. A slot cannot have changed hands
+// meanwhile: its operation is pending.
+func (l *loop) tryAgain() {
+	waiting := l.retry
+	l.retry = l.retry[:0]
+	for i, r := range waiting {
+		if !l.prepare(&l.conns[r.slot], r.op) {
+			l.retry = append(l.retry, waiting[i:]...)
+			return
+		}
+	}
+}
+
+// armWake keeps a READ on the mailbox's eventfd. When the queue is full the next
+// turn is at hand anyway, and the one after it.
+func (l *loop) armWake() {
+	if !l.ring.Read(l.mail.eventf, l.wake, -1, uring.Tag(uint8(opWake), 0, 0)) {
+		l.err = fmt.Errorf("ring: no room for the wake-up read")
+	}
+}
+
+// nextRequestID returns an id that no other response of this process has: a
+// counter through a bijection that spreads its bits (splitmix64's finalizer).
+func (l *loop) nextRequestID() uint64 {
+	l.requestID++
+	z := l.requestID
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// discardBuffer gives back the receive buffer of a completion nobody wants.
+func (l *loop) discardBuffer(cq uring.Completion) {
+	if id, ok := cq.Buffer(); ok {
+		l.bufs.Release(id)
+	}
+}
+
+// snapshot is what the counters say now.
+func (l *loop) snapshot() Stats {
+	s := l.stats
+	if !l.over {
+		s.Ring = l.ring.Stats()
+	}
+	return s
+}
+
+// release gives back everything but the mailbox, in an order in which no
+// descriptor can be mistaken for another: first the ring with all its operations,
+// then what they used. It runs on the thread that ran the loop, if any did.
+func (l *loop) release() {
+	if l.over {
+		return
+	}
+	l.stats.Ring = l.ring.Stats()
+	l.over = true
+	if err := l.ring.Close(); err != nil {
+		l.cfg.Logger.Error("ring did not close", "err", err)
+	}
+	for i := range l.conns {
+		if c := &l.conns[i]; c.state != stateFree {
+			unix.Close(c.fd)
+			l.dropResponse(c)
+			c.state, c.opening = stateFree, nil
+		}
+	}
+	if l.listen >= 0 {
+		unix.Close(l.listen)
+		l.listen = -1
+	}
+	l.files.Purge(l.opener.CloseFile)
+	if l.bufs != nil {
+		l.bufs.Free()
+	}
+	for _, s := range []*uring.Slabs{l.slabs, l.ins.slabs, l.page} {
+		if s != nil {
+			s.Free()
+		}
+	}
+}
+
+// seedOf spreads the request ids of rings and restarts apart.
+func seedOf(random []byte) uint64 { return binary.LittleEndian.Uint64(random) }

@@ -1,0 +1,273 @@
+package server
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/uring"
+)
+
+// answer parses the request at the start of b and starts its response. It
+// returns how many bytes that took, all of b after a refusal that ends the
+// connection. 0 means that nothing has happened that would need them less: the
+// request is not complete, or it cannot be started yet and c.state says what it
+// waits for.
+func (l *loop) answer(c *conn, b []byte) int {
+	r := &l.req
+	n := consumeRequest(b, r)
+	if n == 0 {
+		return 0
+	}
+	if !l.takeSlab(c) {
+		c.state = stateStarved
+		l.starved.push(c.slot)
+		return 0
+	}
+	c.heading = false
+	c.resp = response{start: l.now.mono, method: r.method}
+	c.resp.head.minor, c.resp.head.close = r.minor, !r.keepAlive || l.draining
+	if n < 0 {
+		l.refuse(c, r.fault, ClosedBadRequest)
+		return len(b)
+	}
+	l.startDrainWindow(c)
+	if !l.serve(c, r) {
+		l.putSlab(c)
+		return 0
+	}
+	return n
+}
+
+// serve starts the response to a request that was read whole. It returns false
+// if that has to wait for the opener.
+func (l *loop) serve(c *conn, r *request) bool {
+	tenant, why := l.authenticate(r)
+	if why != faultNone {
+		l.deny(c, why)
+		return true
+	}
+	c.resp.tenant = tenant
+	switch r.method {
+	case methodOptions:
+		c.resp.status = 204
+		l.sendHead(c)
+		return true
+	case methodOther:
+		l.deny(c, faultMethodNotAllowed)
+		return true
+	}
+	key, status := decodeKey(l.key[:0], r.path)
+	switch status {
+	case 0:
+	case 414:
+		l.deny(c, faultKeySize)
+		return true
+	default:
+		l.deny(c, faultKey)
+		return true
+	}
+	f, why, parked := l.find(c, key)
+	switch {
+	case parked:
+		return false
+	case why != faultNone:
+		l.deny(c, why)
+	default:
+		l.respond(c, r, f)
+	}
+	return true
+}
+
+// respond answers a GET or HEAD with the file f, of which it takes over the
+// reference.
+func (l *loop) respond(c *conn, r *request, f *origin.File) {
+	c.file = f
+	h := &c.resp.head
+	l.object = objectHeadOf(f)
+	h.weak = l.now.wall-f.Info.ModTimeNs < weakFor
+	h.size = f.Info.Size
+	v := l.object.validator(h.weak)
+	verdict := evaluate(r, &v)
+	switch verdict {
+	case notModified:
+		h.status = 304
+		l.sendHead(c)
+		return
+	case preconditionFailed:
+		l.deny(c, faultPrecondition)
+		return
+	}
+	off, n := int64(0), h.size
+	h.status = 200
+	if r.rang != nil && r.method == methodGet && verdict == proceed {
+		o, m, kind := parseRange(r.rang, h.size)
+		switch kind {
+		case rangeUnsatisfiable:
+			l.deny(c, faultRange)
+			return
+		case rangePart:
+			h.status, off, n = 206, o, m
+		}
+	}
+	h.rangeOff, h.contentLength = off, n
+	if r.method == methodHead || n == 0 {
+		l.sendHead(c)
+		return
+	}
+	c.resp.off, c.resp.end, c.resp.bodyLen = off, off+n, n
+	if n <= int64(l.cfg.CopyBelow) {
+		l.sendCopy(c)
+		return
+	}
+	l.putSlab(c)
+	c.state = stateReady
+	l.ready.push(c.slot)
+}
+
+// weakFor is how young a file must be for its ETag to be weak, in ns: its
+// timestamp may not tell two versions apart yet.
+const weakFor = 2e9
+
+// stamp fills in what every response head has.
+func (l *loop) stamp(c *conn) *head {
+	h := &c.resp.head
+	h.date = l.date[:]
+	h.requestID = l.nextRequestID()
+	if c.file != nil {
+		l.object = objectHeadOf(c.file)
+		h.object = &l.object
+	}
+	return h
+}
+
+// deny answers with a fault after a request that was read whole: the connection
+// goes on if the client wants it to.
+func (l *loop) deny(c *conn, why fault) {
+	if c.file != nil {
+		l.releaseFile(c.file)
+		c.file = nil
+	}
+	l.fault(c, why)
+}
+
+// refuse answers with a fault after which the connection cannot go on.
+func (l *loop) refuse(c *conn, why fault, reason CloseReason) {
+	if !l.takeSlab(c) {
+		l.close(c, reason)
+		return
+	}
+	c.resp.head.close = true
+	c.reason = reason
+	l.startDrainWindow(c)
+	l.fault(c, why)
+}
+
+func (l *loop) fault(c *conn, why fault) {
+	p := l.slabs.Bytes(c.slab)
+	out := appendFault(p[:0], l.stamp(c), why, c.resp.method)
+	c.resp.head.status = why.status()
+	l.sendSlab(c, len(out))
+}
+
+// sendHead sends a head that no body follows.
+func (l *loop) sendHead(c *conn) {
+	p := l.slabs.Bytes(c.slab)
+	l.sendSlab(c, len(appendHead(p[:0], l.stamp(c))))
+}
+
+// sendCopy reads a small body behind its head and sends both in one piece. What
+// is not in memory, the ring reads.
+func (l *loop) sendCopy(c *conn) {
+	p := l.slabs.Bytes(c.slab)
+	at := len(appendHead(p[:0], l.stamp(c)))
+	n := int(c.resp.end - c.resp.off)
+	c.sendOff, c.fillEnd, c.sendEnd = 0, at, at+n
+	got, _ := origin.ReadNow(c.file.FD, p[at:at+n], c.resp.off) // what it cannot read, the ring reads or fails to
+	c.fillEnd += got
+	if c.fillEnd < c.sendEnd {
+		l.fill(c)
+		return
+	}
+	l.sendFilled(c)
+}
+
+// fill lets the ring read the rest of a small body.
+func (l *loop) fill(c *conn) {
+	c.state = stateFilling
+	l.stats.Parked++
+	l.arm(c, opRead)
+}
+
+// fillOff is the offset in the file of the slab's next byte to fill.
+func (c *conn) fillOff() int64 {
+	return c.resp.end - int64(c.sendEnd-c.fillEnd)
+}
+
+// filled takes what the ring has read of a small body.
+func (l *loop) filled(c *conn, cq uring.Completion) {
+	c.pend.remove(opRead)
+	if c.state != stateFilling {
+		return
+	}
+	switch err := cq.Err(); {
+	case err == unix.EINTR || err == unix.EAGAIN:
+	case cq.Res <= 0: // the file shrank, or cannot be read
+		l.close(c, ClosedFile)
+		return
+	default:
+		c.fillEnd += int(cq.Res)
+	}
+	if c.fillEnd < c.sendEnd {
+		l.arm(c, opRead)
+		return
+	}
+	l.sendFilled(c)
+}
+
+// sendFilled sends a small response whose body is in the slab, if the file is
+// still what the head says.
+func (l *loop) sendFilled(c *conn) {
+	if !l.unchanged(c.file) {
+		l.outdated(c.file)
+		l.close(c, ClosedFile)
+		return
+	}
+	c.resp.off = c.resp.end
+	l.sendSlab(c, c.sendEnd)
+}
+
+// sendSlab hands the first n bytes of the slab to the ring.
+func (l *loop) sendSlab(c *conn, n int) {
+	c.sendOff, c.sendEnd = 0, n
+	c.state = stateSending
+	l.arm(c, opSend)
+}
+
+// slabSent takes what the socket accepted of a slab.
+func (l *loop) slabSent(c *conn, cq uring.Completion) {
+	c.pend.remove(opSend)
+	if c.state != stateSending {
+		return
+	}
+	switch err := cq.Err(); {
+	case err == unix.EINTR || err == unix.EAGAIN:
+	case cq.Res <= 0:
+		l.close(c, ClosedReset)
+		return
+	default:
+		c.sendOff += int(cq.Res)
+	}
+	if c.sendOff < c.sendEnd {
+		l.stats.ShortSends++
+		l.arm(c, opSend)
+		return
+	}
+	if c.resp.off < c.resp.end { // it was the rest of a large body's head
+		l.putSlab(c)
+		c.state = stateReady
+		l.ready.push(c.slot)
+		return
+	}
+	l.stats.SentCopy += uint64(c.resp.bodyLen)
+	l.finish(c)
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/uring"
+)
+
+// sendChunks lets the responses that are due send one chunk each, in turn, until
+// the queue is empty or the turn's budget is spent. The budget is what a small
+// response may have to wait for while large ones are served.
+func (l *loop) sendChunks() {
+	for budget := turnChunks * l.cfg.TransferChunk; budget > 0 && l.ready.len() > 0; {
+		c := &l.conns[l.ready.pop()]
+		if c.state == stateReady {
+			budget -= l.sendChunk(c)
+		}
+	}
+}
+
+// sendChunk sends the next chunk of a large body and returns how many bytes of
+// the turn's budget that cost.
+func (l *loop) sendChunk(c *conn) int {
+	n := l.nextChunk(c)
+	if !l.resident(c, n) {
+		return 0
+	}
+	if !c.resp.headOut && !l.sendLargeHead(c) {
+		return 0
+	}
+	sent, err := origin.SendFile(c.fd, c.file.FD, c.resp.off, n)
+	if err != 0 {
+		sent = 0
+	}
+	c.resp.off += int64(sent)
+	l.stats.SentSendfile += uint64(sent)
+	switch {
+	case err == unix.EAGAIN || err == 0 && 0 < sent && sent < n:
+		l.block(c)
+	case err == unix.EINTR:
+		l.ready.push(c.slot)
+	case err == unix.EIO:
+		l.close(c, ClosedFile)
+	case err != 0:
+		l.close(c, ClosedReset)
+	case sent == 0: // the file is shorter than its head said
+		l.outdated(c.file)
+		l.close(c, ClosedFile)
+	case c.resp.off == c.resp.end:
+		l.lastChunkSent(c)
+	default:
+		l.ready.push(c.slot)
+	}
+	return sent
+}
+
+// nextChunk is the size of the next chunk: up to the next multiple of the
+// transfer chunk in the file, so that a chunk never straddles two of the pieces by
+// which residency is known.
+func (l *loop) nextChunk(c *conn) int {
+	chunk := int64(l.cfg.TransferChunk)
+	return int(min(c.resp.end-c.resp.off, chunk-c.resp.off%chunk))
+}
+
+// sendLargeHead sends the head of a large body with MSG_MORE, so that it leaves
+// in one segment with the body's first bytes. A head that the socket does not
+// take whole, which only a full socket does, goes on as a slab.
+func (l *loop) sendLargeHead(c *conn) bool {
+	b := appendHead(l.headBuf[:0], l.stamp(c))
+	n, err := sendMore(c.fd, b)
+	switch {
+	case err == unix.EAGAIN:
+		l.block(c)
+		return false
+	case err != 0:
+		l.close(c, ClosedReset)
+		return false
+	}
+	c.resp.headOut = true
+	if n == len(b) {
+		return true
+	}
+	if !l.takeSlab(c) {
+		l.close(c, ClosedReset)
+		return false
+	}
+	l.stats.ShortSends++
+	copy(l.slabs.Bytes(c.slab), b[n:])
+	l.sendSlab(c, len(b)-n)
+	return false
+}
+
+// sendMore sends b now, or as much of it as fits, and tells TCP that more follows
+// at once (send(2), MSG_MORE). A raw call: it does not sleep on a non-blocking
+// socket, so the scheduler need not know.
+func sendMore(fd int, b []byte) (n int, err unix.Errno) {
+	r, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_MORE|unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return int(r), err
+}
+
+// lastChunkSent ends a large response, unless the file changed while it was
+// sent: what the client has then may be a mixture, and only a connection that
+// ends without another word can say so.
+func (l *loop) lastChunkSent(c *conn) {
+	if !l.unchanged(c.file) {
+		l.outdated(c.file)
+		l.close(c, ClosedFile)
+		return
+	}
+	l.finish(c)
+}
+
+// block waits for room in the socket.
+func (l *loop) block(c *conn) {
+	l.stats.ShortSends++
+	c.state = stateBlocked
+	if !c.pend.has(opPoll) {
+		l.arm(c, opPoll)
+	}
+}
+
+// writable makes a blocked response due again. What is wrong with a socket, if
+// anything, the next send tells.
+func (l *loop) writable(c *conn) {
+	c.pend.remove(opPoll)
+	if c.state == stateBlocked {
+		c.state = stateReady
+		l.ready.push(c.slot)
+	}
+}
+
+// resident makes sure that the next n bytes can be sent without waiting for a
+// disk. If they cannot, the response parks until the ring has read them.
+func (l *loop) resident(c *conn, n int) bool {
+	if l.cfg.NoResidencyProbe {
+		return true
+	}
+	if c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
+		l.stats.ProbeHits++
+		if c.resp.cold {
+			l.readAhead(c, c.resp.off+int64(n))
+		}
+		return true
+	}
+	c.resp.cold = true
+	c.state = stateParked
+	l.stats.Parked++
+	if !c.pend.has(opPrefetch) { // else the read-ahead of this chunk is on its way
+		l.prefetch(c, c.resp.off, n)
+	}
+	return false
+}
+
+// readAhead prefetches the chunk after the one about to be sent on a stream that
+// was found cold once: the disk works while the socket does.
+func (l *loop) readAhead(c *conn, off int64) {
+	n := int(min(c.resp.end-off, int64(l.cfg.TransferChunk)))
+	if n <= 0 || c.pend.has(opPrefetch) {
+		return
+	}
+	if c.file.Probe(off, int64(n), l.now.mono) != origin.Resident {
+		l.prefetch(c, off, n)
+	}
+}
+
+func (l *loop) prefetch(c *conn, off int64, n int) {
+	l.stats.Prefetches++
+	c.ahead = span{off, n}
+	l.arm(c, opPrefetch)
+}
+
+// prefetched notes what the ring has brought into memory and wakes a response
+// that waited for it.
+func (l *loop) prefetched(c *conn, cq uring.Completion) {
+	c.pend.remove(opPrefetch)
+	if c.state == stateClosing {
+		return
+	}
+	switch err := cq.Err(); {
+	case cq.Res > 0:
+		c.file.Mark(c.ahead.off, int64(c.ahead.n), l.now.mono)
+	case c.state != stateParked: // it was for later; then it is tried again
+		return
+	case err == unix.EINTR || err == unix.EAGAIN || err == unix.ECANCELED:
+	default: // the file shrank, or cannot be read
+		l.close(c, ClosedFile)
+		return
+	}
+	if c.state == stateParked {
+		c.state = stateReady
+		l.ready.push(c.slot)
+	}
+}
