@@ -70,10 +70,14 @@ func (l *loop) tryFree(c *conn) {
 
 // dropResponse gives back what the response in progress holds.
 func (l *loop) dropResponse(c *conn) {
-	if c.file != nil {
+	switch {
+	case c.file == nil:
+	case c.pend.has(opPrefetch) && c.ahead.file == c.file && !c.ahead.orphan:
+		c.ahead.orphan = true
+	default:
 		l.releaseFile(c.file)
-		c.file = nil
 	}
+	c.file = nil
 	l.putSlab(c)
 	c.openErr = nil
 }

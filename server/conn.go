@@ -73,15 +73,19 @@ type conn struct {
 	sendOff   int          // slab bytes already accepted by the socket
 	sendEnd   int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
 	fillEnd   int          // slab bytes filled so far, while filling
-	ahead     span         // what the outstanding prefetch reads
+	ahead     ahead        // what the outstanding prefetch reads
 	windowOff int64        // progress of the response when the drain window began
 	linger    int          // bytes discarded while lingering
 }
 
-// span is a run of bytes of a file.
-type span struct {
-	off int64
-	n   int
+// ahead is a piece of a file that a prefetch is bringing into memory. The prefetch
+// may outlive the response it was for, and its file's reference then passes to
+// it: a file whose descriptor the kernel still knows is never closed.
+type ahead struct {
+	file   *origin.File
+	off    int64
+	n      int
+	orphan bool // the reference is ours
 }
 
 // response is what is being answered. It is zeroed per request.

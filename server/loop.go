@@ -278,7 +278,7 @@ func (l *loop) prepare(c *conn, o op) bool {
 	case opPoll:
 		return l.ring.PollOut(c.fd, ud)
 	case opPrefetch:
-		return l.ring.Prefetch(c.file.FD, c.ahead.off, uint32(c.ahead.n), l.sink, ud)
+		return l.ring.Prefetch(c.ahead.file.FD, c.ahead.off, uint32(c.ahead.n), l.sink, ud)
 	case opCancel:
 		if c.state == stateClosing {
 			return l.ring.CancelFD(c.fd, ud)
@@ -350,6 +350,10 @@ func (l *loop) release() {
 	for i := range l.conns {
 		if c := &l.conns[i]; c.state != stateFree {
 			unix.Close(c.fd)
+			c.pend = 0 // the ring is closed
+			if c.ahead.orphan {
+				l.releaseFile(c.ahead.file)
+			}
 			l.dropResponse(c)
 			c.state, c.opening = stateFree, nil
 		}

@@ -169,29 +169,42 @@ func (l *loop) readAhead(c *conn, off int64) {
 
 func (l *loop) prefetch(c *conn, off int64, n int) {
 	l.stats.Prefetches++
-	c.ahead = span{off, n}
+	c.ahead = ahead{file: c.file, off: off, n: n}
 	l.arm(c, opPrefetch)
 }
 
 // prefetched notes what the ring has brought into memory and wakes a response
-// that waited for it.
+// that waited for it. The response may be a later one than the prefetch was made
+// for: it looks again.
 func (l *loop) prefetched(c *conn, cq uring.Completion) {
 	c.pend.remove(opPrefetch)
-	if c.state == stateClosing {
+	a := c.ahead
+	c.ahead = ahead{}
+	if cq.Res > 0 {
+		a.file.Mark(a.off, int64(a.n), l.now.mono)
+	}
+	if a.orphan {
+		l.releaseFile(a.file)
+	}
+	if c.state != stateParked {
 		return
 	}
-	switch err := cq.Err(); {
-	case cq.Res > 0:
-		c.file.Mark(c.ahead.off, int64(c.ahead.n), l.now.mono)
-	case c.state != stateParked: // it was for later; then it is tried again
-		return
-	case err == unix.EINTR || err == unix.EAGAIN || err == unix.ECANCELED:
-	default: // the file shrank, or cannot be read
+	if !a.orphan && prefetchFailed(cq) {
 		l.close(c, ClosedFile)
 		return
 	}
-	if c.state == stateParked {
-		c.state = stateReady
-		l.ready.push(c.slot)
+	c.state = stateReady
+	l.ready.push(c.slot)
+}
+
+// prefetchFailed reports whether the bytes cannot be had: the file has shrunk, or
+// the disk fails. An interruption is not a failure.
+func prefetchFailed(cq uring.Completion) bool {
+	switch cq.Err() {
+	case 0:
+		return cq.Res == 0
+	case unix.EINTR, unix.EAGAIN, unix.ECANCELED:
+		return false
 	}
+	return true
 }
