@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/uring"
+	"github.com/talon-worker/talon/uring/uringtest"
 )
 
 // rig is a ring on its own locked thread, the test's.
@@ -25,6 +26,14 @@ var kernels = []struct {
 	make func(uring.Config) (*uring.Ring, error)
 }{
 	{"kernel", uring.New},
+	{"fake", quietFake},
+}
+
+// quietFake is a ring on the seeded kernel without faults.
+func quietFake(cfg uring.Config) (*uring.Ring, error) {
+	r, k, err := uringtest.New(1, cfg)
+	k.Quiet()
+	return r, err
 }
 
 // onKernels runs the test once per kernel.
