@@ -15,7 +15,10 @@ const MaxKey = 1024
 
 const (
 	openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	beneath   = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
+
+	// beneath: RESOLVE_BENEATH refuses magic links today, which openat2(2) does not
+	// promise to keep, and asks callers to say so themselves.
+	beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
 
 	resolveCached = 0x20 // RESOLVE_CACHED of linux/openat2.h
 
@@ -31,9 +34,10 @@ type Dir struct {
 	name string
 	fd   int // O_PATH
 
-	// noAtime says that O_NOATIME has never been refused. An access time written by
-	// the first read of a file starts a journal transaction, on the ring thread, and
-	// waits when the journal commits; only owners may switch it off.
+	// noAtime says that O_NOATIME has never been refused. The first read of a new file
+	// writes its access time (relatime), which starts a journal transaction on the ring
+	// thread: 1 us more, 2-5 us at the 99th percentile (ext4, Zen 4), and a wait when
+	// the journal is full. Only the owner of a file may switch it off.
 	noAtime atomic.Bool
 }
 

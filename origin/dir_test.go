@@ -194,6 +194,45 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestMagicLinks: links of /proc lead anywhere without a path, from beneath the
+// root as well.
+func TestMagicLinks(t *testing.T) {
+	d := openDir(t, "/proc/self")
+	var s Scratch
+	for _, key := range []string{"exe", "fd/0", "root/etc/passwd", "cwd/doc.go"} {
+		_, _, err := d.Open([]byte(key))
+		fd, _, tryErr := d.TryOpen(&s, []byte(key))
+		if err != ErrNotExist || fd >= 0 || tryErr != ErrNotExist && tryErr != ErrWouldBlock {
+			t.Errorf("key %q: Open %v, TryOpen %d, %v; want ErrNotExist", key, err, fd, tryErr)
+		}
+	}
+}
+
+// TestLease: whoever holds a write lease is asked to give it up, and may take its
+// time. That is nothing to wait for, on any thread.
+func TestLease(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/f", "x")
+	d := openDir(t, dir)
+	var s Scratch
+	holder, err := unix.Open(dir+"/f", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(holder)
+	if _, err := unix.FcntlInt(uintptr(holder), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skip("no leases here: ", err)
+	}
+	_, _, tryErr := d.TryOpen(&s, []byte("f"))
+	_, _, err = d.Open([]byte("f"))
+	if tryErr != ErrWouldBlock || err != ErrBusy {
+		t.Errorf("leased: TryOpen %v, want ErrWouldBlock; Open %v, want ErrBusy", tryErr, err)
+	}
+	_, err = unix.FcntlInt(uintptr(holder), unix.F_SETLEASE, unix.F_UNLCK)
+	must(t, err)
+	fd, _, err := d.Open([]byte("f"))
+	must(t, err)
+	unix.Close(fd)
+}
+
 func TestOpenFlags(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/f", "x")
@@ -382,6 +421,41 @@ func FuzzSetPath(f *testing.F) {
 		}
 		if want && (!bytes.Equal(s.path[:len(key)], key) || s.path[len(key)] != 0) {
 			t.Fatalf("setPath(%q) wrote %q", key, s.path[:len(key)+1])
+		}
+	})
+}
+
+// FuzzOpen: whatever the key, what opens is a regular file beneath the root.
+func FuzzOpen(f *testing.F) {
+	top := f.TempDir()
+	root := top + "/root"
+	beneath := map[uint64]bool{}
+	for _, name := range []string{"a", "d/b", "d/e/c"} {
+		write(f, filepath.Join(root, name), name)
+		var st unix.Stat_t
+		must(f, unix.Stat(filepath.Join(root, name), &st))
+		beneath[st.Ino] = true
+	}
+	write(f, top+"/secret", "secret")
+	for link, target := range map[string]string{"up": "..", "d/s": "../../secret", "l": "d/e", "d/root": "/", "d/e/t": "../.."} {
+		must(f, os.Symlink(target, filepath.Join(root, link)))
+	}
+	for _, seed := range []string{"a", "d/b", "l/c", "up/secret", "d/s", "d/root/etc/passwd", "d/e/t/a", "d/e/t/up/secret", "l/../../secret", "d//b"} {
+		f.Add([]byte(seed))
+	}
+	d := openDir(f, root)
+	f.Fuzz(func(t *testing.T, key []byte) {
+		var s Scratch
+		fd, info, err := d.Open(key)
+		if err == nil {
+			unix.Close(fd)
+		}
+		tried, _, tryErr := d.TryOpen(&s, key)
+		if tryErr == nil {
+			unix.Close(tried)
+		}
+		if (err == nil) != beneath[info.Ino] || tryErr != err && tryErr != ErrWouldBlock {
+			t.Fatalf("key %q: inode %d, Open %v, TryOpen %v", key, info.Ino, err, tryErr)
 		}
 	})
 }
