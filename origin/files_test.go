@@ -65,6 +65,9 @@ func TestFilesLife(t *testing.T) {
 	if f.Len() != 1 {
 		t.Fatalf("%d descriptors, want 1", f.Len())
 	}
+	second2, _ = f.Insert(key, 16, v2, 2*second+1)
+	f.Release(second2)
+	wantFD("a sweep of what was not used since its confirmation", f.EvictUnused(2*second+1), -1)
 	late, fd := f.Insert(key, 14, v1, second)
 	wantFD("an open that was asked for before the current version was seen", fd, 14)
 	if late != second2 {

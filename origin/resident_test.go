@@ -250,6 +250,7 @@ func TestProbeAllocatesNothing(t *testing.T) {
 
 func BenchmarkProbe(b *testing.B) {
 	f := openFile(b, 4*ChunkSize)
+	now := int64(0)
 	for _, c := range []struct {
 		name  string
 		pause int64
@@ -257,7 +258,6 @@ func BenchmarkProbe(b *testing.B) {
 	}{{"remembered", 0, false}, {"cachestat", 2 * second, false}, {"touch", 2 * second, true}} {
 		b.Run(c.name, func(b *testing.B) {
 			f.noCachestat = c.blind
-			now := int64(1) << 50
 			for b.Loop() {
 				now += c.pause
 				if f.Probe(0, ChunkSize, now) != Resident {
