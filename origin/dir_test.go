@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -231,6 +232,47 @@ func TestLease(t *testing.T) {
 	fd, _, err := d.Open([]byte("f"))
 	must(t, err)
 	unix.Close(fd)
+}
+
+// TestRenamesNearby: any rename on the machine makes the kernel unsure of a ".."
+// it is just walking; asking again settles it.
+func TestRenamesNearby(t *testing.T) {
+	root := t.TempDir()
+	write(t, root+"/f", "x")
+	write(t, root+"/a/b/moving", "x")
+	must(t, os.Symlink("../../a/b/../../a/b/../../f", root+"/a/b/link"))
+	d := openDir(t, root)
+	stop := make(chan struct{})
+	var renamer sync.WaitGroup
+	renamer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				os.Rename(root+"/a/b/moving", root+"/a/b/moved")
+				os.Rename(root+"/a/b/moved", root+"/a/b/moving")
+			}
+		}
+	})
+	unsure := 0
+	var s Scratch
+	for range 5000 {
+		fd, _, err := d.Open([]byte("a/b/link"))
+		if err != nil {
+			t.Errorf("Open: %v", err)
+			break
+		}
+		unix.Close(fd)
+		if fd, _, err := d.TryOpen(&s, []byte("a/b/link")); err == ErrWouldBlock {
+			unsure++
+		} else {
+			unix.Close(fd)
+		}
+	}
+	close(stop)
+	renamer.Wait()
+	t.Logf("the kernel was unsure %d times of 5000", unsure)
 }
 
 func TestOpenFlags(t *testing.T) {

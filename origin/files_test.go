@@ -78,6 +78,14 @@ func TestFilesLife(t *testing.T) {
 	wantFD("forgotten while held", f.Forget(key), -1)
 	wantState("forgotten", Miss, 3*second)
 	wantFD("forgotten twice", f.Forget(key), -1)
+	wantFD("nothing to evict", f.Evict(), -1)
+	want := FilesStats{Hits: 2, Stales: 1, Misses: 2, Confirmed: 3, Replaced: 2, Evicted: 1, Full: 1}
+	last, _ := f.Insert(key, 17, v1, 3*second)
+	f.Release(last)
+	wantFD("evicted", f.Evict(), 17)
+	if f.Stats != want {
+		t.Errorf("counted %+v, want %+v", f.Stats, want)
+	}
 }
 
 func closeOf(_ *File, fd int) int { return fd }
