@@ -233,8 +233,8 @@ func admit(s *Scratch, fd int) (int, Info, error) {
 	return fd, info, nil
 }
 
-// closeNow closes on the calling thread. A descriptor that was open for reading
-// only, of a file that is still linked or was never read, has nothing to wait for.
+// closeNow closes a descriptor that turned out to be none of ours: of a directory,
+// a device or a fifo, which has no blocks to free.
 func closeNow(fd int) {
 	unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
 }

@@ -22,7 +22,9 @@ const (
 )
 
 // A File is one version of one object, open. It is good for as long as its
-// holder has a reference, whatever happens to the name.
+// holder has a reference, whatever happens to the name. An operation in the ring is
+// a holder until its completion is in: a descriptor closed under it may be another
+// object's by then.
 type File struct {
 	FD   int
 	Info Info

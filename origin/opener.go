@@ -98,7 +98,7 @@ func (o *Opener) Submit(r *OpenRequest) error {
 func (o *Opener) CloseFile(fd int) {
 	if fd >= 0 && !o.queueClose(fd) {
 		o.inlineCloses.Add(1)
-		closeNow(fd)
+		unix.Close(fd) // not raw: if it takes long, the other goroutines go on
 	}
 }
 
