@@ -144,6 +144,13 @@ func segment(b []byte) bool {
 // The kernel gives ErrWouldBlock for most refusals, too: a link that leaves the
 // root, a file used as a directory, a directory closed to us. Only the plain
 // "no such name" is remembered, and answered at once.
+//
+// An OPENAT2 operation in the ring was the other way. Alone in its submission it is
+// slower (5.0 us against 4.1 for open, fstat and close), 32 together are faster
+// (3.5 us); but it answers a turn later, would put a path-walking opcode on the
+// ring's allow-list, goes to a kernel worker where this asks the Opener, and needs
+// the same fstat afterwards. With Files in front, a ring opens a hot file once a
+// second. (Medians of 9 runs in C, Linux 6.18, a loaded Zen 4 VM.)
 func (d *Dir) TryOpen(s *Scratch, key []byte) (fd int, info Info, err error) {
 	if !s.setPath(key) {
 		return -1, Info{}, ErrNotExist
