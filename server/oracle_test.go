@@ -103,6 +103,7 @@ func TestRangesAgainstOracle(t *testing.T) {
 		objects[name] = pattern(size, byte(i))
 		r.put(name, objects[name])
 	}
+	syncTree(t, r.dir)
 	const clients = 8
 	var group sync.WaitGroup
 	for i := range clients {
@@ -155,7 +156,7 @@ func askRanges(t *testing.T, r *rig, c *client, rnd *rand.Rand, objects map[stri
 	}
 }
 
-// evict drops a file's pages from memory.
+// evict drops a file's pages from memory, as far as they are on disk: syncTree.
 func evict(t *testing.T, path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,9 +164,20 @@ func evict(t *testing.T, path string) {
 		return
 	}
 	defer f.Close()
-	unix.Fdatasync(int(f.Fd()))
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		t.Error(err)
+	}
+}
+
+// syncTree writes a tree to disk, so that its pages can be dropped.
+func syncTree(t *testing.T, dir string) {
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		t.Fatal(err)
 	}
 }
 

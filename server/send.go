@@ -210,7 +210,7 @@ func (l *loop) filled(c *conn, cq uring.Completion) {
 		return
 	}
 	switch err := cq.Err(); {
-	case err == unix.EINTR || err == unix.EAGAIN:
+	case err == unix.EINTR || err == unix.EAGAIN || err == unix.ECANCELED:
 	case cq.Res <= 0: // the file shrank, or cannot be read
 		l.close(c, ClosedFile)
 		return
