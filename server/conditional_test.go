@@ -211,7 +211,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := c.c.request()
-			b.ReportAllocs()
+			defer reportCPU(b)()
 			for b.Loop() {
 				if evaluate(&r, &v) != proceed {
 					b.Fatal("not proceed")

@@ -119,7 +119,7 @@ func TestDateAllocs(t *testing.T) {
 
 func BenchmarkAppendDate(b *testing.B) {
 	buf := make([]byte, 0, dateLen)
-	b.ReportAllocs()
+	defer reportCPU(b)()
 	for b.Loop() {
 		appendDate(buf, 784111777)
 	}
@@ -127,7 +127,7 @@ func BenchmarkAppendDate(b *testing.B) {
 
 func BenchmarkParseDate(b *testing.B) {
 	d := []byte("Sun, 06 Nov 1994 08:49:37 GMT")
-	b.ReportAllocs()
+	defer reportCPU(b)()
 	for b.Loop() {
 		if _, ok := parseDate(d); !ok {
 			b.Fatal("refused")

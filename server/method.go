@@ -32,6 +32,9 @@ var tokenByte = func() (t [256]bool) {
 // bytes are needed; n < 0: not a method. Methods are case-sensitive, RFC 9110
 // §9.1.
 func consumeMethod(b []byte) (m method, n int) {
+	if len(b) >= 4 && string(b[:4]) == "GET " {
+		return methodGet, 4
+	}
 	for n < len(b) && tokenByte[b[n]] {
 		n++
 	}
@@ -42,8 +45,6 @@ func consumeMethod(b []byte) (m method, n int) {
 		return methodOther, -1
 	}
 	switch string(b[:n]) {
-	case "GET":
-		m = methodGet
 	case "HEAD":
 		m = methodHead
 	case "OPTIONS":

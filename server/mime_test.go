@@ -50,7 +50,7 @@ func TestContentTypeAllocs(t *testing.T) {
 
 func BenchmarkContentType(b *testing.B) {
 	key := []byte("bucket/data/part-00017.parquet")
-	b.ReportAllocs()
+	defer reportCPU(b)()
 	for b.Loop() {
 		contentType(key)
 	}

@@ -226,10 +226,7 @@ func consumeHeader(b []byte, r *request) (n int) {
 
 // consumeField reads one header line, "name: value CR LF", and hands it to r.
 func consumeField(b []byte, r *request) (n int) {
-	name := 0
-	for name < len(b) && tokenByte[b[name]] && b[name] != '_' {
-		name++
-	}
+	name := nameEnd(b)
 	if name == len(b) {
 		return 0
 	}
@@ -257,9 +254,35 @@ func consumeField(b []byte, r *request) (n int) {
 	return n
 }
 
+// nameByte marks the bytes of a header name: those of a token but for the
+// underscore, which gateways fold into a hyphen. Content_Length must not be a
+// length to anybody.
+var nameByte = func() (t [256]bool) {
+	t = tokenByte
+	t['_'] = false
+	return t
+}()
+
+// nameEnd returns the index of the first byte that cannot be in a header name,
+// or len(b). Nearly all names are of letters and hyphens alone: those go by
+// eight at a time, less for the bytes saved than for the branches, as the
+// length of a name is what a processor predicts worst.
+func nameEnd(b []byte) (i int) {
+	for i+8 <= len(b) {
+		m := ^letters(load8(b, i)) & laneHighs
+		if m != 0 {
+			i += firstByte(m)
+			break
+		}
+		i += 8
+	}
+	for i < len(b) && nameByte[b[i]] {
+		i++
+	}
+	return i
+}
+
 // nameFault names what is wrong with a header name that stops at b[i].
-// An underscore is a token byte, but gateways fold it into a hyphen:
-// Content_Length must not be a length to anybody.
 func nameFault(b []byte, i int) fault {
 	switch c := b[i]; {
 	case i == 0 && isBlank(c):
@@ -287,22 +310,23 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 // valueEnd returns the index of the first byte at or after i that cannot be
 // in a header value, or len(b). Bytes beyond ASCII can, RFC 9110 §5.5.
 func valueEnd(b []byte, i int) int {
-	for {
-		for ; i+8 <= len(b); i += 8 {
+	for ; i < len(b); i++ {
+		for i+8 <= len(b) {
 			w := load8(b, i)
-			if m := lanesBelow(w, ' ') | lanesEqual(w, 0x7f); m != 0 {
+			if m := (below(w, ' ') | above(w, 0x7e)) &^ w & laneHighs; m != 0 {
 				i += firstByte(m)
 				break
 			}
+			i += 8
 		}
-		for i < len(b) && b[i] >= ' ' && b[i] != 0x7f {
-			i++
+		if i == len(b) {
+			break
 		}
-		if i == len(b) || b[i] != '\t' {
-			return i
+		if c := b[i]; c < ' ' && c != '\t' || c == 0x7f {
+			break
 		}
-		i++
 	}
+	return i
 }
 
 // field takes one header line. Names that mean nothing to a read are let

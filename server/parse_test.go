@@ -475,7 +475,7 @@ func BenchmarkConsumeRequest(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			in := []byte(c.in)
 			b.SetBytes(int64(len(in)))
-			b.ReportAllocs()
+			defer reportCPU(b)()
 			var r request
 			for b.Loop() {
 				if n := consumeRequest(in, &r); n != len(in) {

@@ -34,18 +34,25 @@ func parseRange(h []byte, size int64) (off, n int64, kind rangeKind) {
 	if !ok {
 		return 0, size, rangeNone
 	}
-	dash := bytes.IndexByte(spec, '-')
-	if dash < 0 {
+	first, last, ok := cutRange(spec)
+	switch {
+	case !ok:
 		return 0, size, rangeNone
-	}
-	first, last := spec[:dash], spec[dash+1:]
-	if !digits(first) || !digits(last) {
-		return 0, size, rangeNone
-	}
-	if len(first) == 0 {
+	case len(first) == 0:
 		return suffixRange(last, size)
 	}
 	return intRange(first, last, size)
+}
+
+// cutRange splits "first-last" at the hyphen; either may be empty, but not
+// both, and nothing but digits is in them.
+func cutRange(spec []byte) (first, last []byte, ok bool) {
+	dash := digits(spec)
+	if dash == len(spec) || spec[dash] != '-' {
+		return nil, nil, false
+	}
+	first, last = spec[:dash], spec[dash+1:]
+	return first, last, len(spec) > 1 && digits(last) == len(last)
 }
 
 // onlyElement returns the element of a list that has but one. Empty elements
@@ -71,49 +78,45 @@ func onlyElement(list []byte) (only []byte, ok bool) {
 
 // suffixRange is "-n": the last n bytes.
 func suffixRange(last []byte, size int64) (off, n int64, kind rangeKind) {
-	if len(last) == 0 {
-		return 0, size, rangeNone
-	}
-	switch n = min(decimal(last), size); {
-	case decimal(last) == 0:
+	switch n = decimal(last); {
+	case n == 0:
 		return 0, 0, rangeUnsatisfiable
 	case size == 0:
 		return 0, 0, rangeNone
 	}
+	n = min(n, size)
 	return size - n, n, rangePart
 }
 
 // intRange is "first-last" or "first-".
 func intRange(first, last []byte, size int64) (off, n int64, kind rangeKind) {
-	end := size - 1
+	off, end := decimal(first), size-1
 	if len(last) > 0 {
-		if decimalLess(last, first) {
+		asked := decimal(last)
+		if asked < off || asked == math.MaxInt64 && decimalLess(last, first) {
 			return 0, size, rangeNone
 		}
-		end = min(end, decimal(last))
+		end = min(end, asked)
 	}
-	off = decimal(first)
 	if off >= size {
 		return 0, 0, rangeUnsatisfiable
 	}
 	return off, end - off + 1, rangePart
 }
 
-// digits reports whether b has nothing but digits. It may be empty.
-func digits(b []byte) bool {
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return false
-		}
+// digits returns how many digits b starts with.
+func digits(b []byte) (n int) {
+	for n < len(b) && b[n]-'0' <= 9 {
+		n++
 	}
-	return true
+	return n
 }
 
 // decimal is the value of some digits, or MaxInt64 if it is more than that.
 func decimal(b []byte) (v int64) {
 	for _, c := range b {
 		d := int64(c - '0')
-		if v > (math.MaxInt64-d)/10 {
+		if v > math.MaxInt64/10-1 && v > (math.MaxInt64-d)/10 {
 			return math.MaxInt64
 		}
 		v = v*10 + d

@@ -223,7 +223,7 @@ func TestParseRangeAllocs(t *testing.T) {
 
 func BenchmarkParseRange(b *testing.B) {
 	h := []byte("bytes=1048576-2097151")
-	b.ReportAllocs()
+	defer reportCPU(b)()
 	for b.Loop() {
 		if _, n, _ := parseRange(h, 1<<26); n != 1<<20 {
 			b.Fatal(n)

@@ -1,6 +1,10 @@
 package server
 
-import "strconv"
+import (
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+)
 
 // serverName is the value of Server.
 const serverName = "talon"
@@ -113,8 +117,7 @@ func appendHead(b []byte, h *head) []byte {
 
 // appendCommon appends the status line and what every response has.
 func appendCommon(b []byte, h *head, status int) []byte {
-	b = append(b, statusLine(status)...)
-	b = append(b, "Server: "+serverName+"\r\nDate: "...)
+	b = append(b, preamble(status)...)
 	b = append(b, h.date...)
 	b = append(b, "\r\nX-Request-Id: "...)
 	b = appendHex16(b, h.requestID)
@@ -171,56 +174,89 @@ func appendFault(b []byte, h *head, f fault, m method) []byte {
 	return append(b, '\n')
 }
 
-// appendNumber appends v >= 0 in decimal.
-func appendNumber(b []byte, v int64) []byte { return strconv.AppendInt(b, v, 10) }
+// appendNumber appends v >= 0 in decimal, eight digits at a time.
+func appendNumber(b []byte, v int64) []byte {
+	const group = 100_000_000
+	if v >= group {
+		b = appendNumber(b, v/group)
+		return binary.LittleEndian.AppendUint64(b, eightDigits(uint64(v%group))|lanes*'0')
+	}
+	d := eightDigits(uint64(v))
+	zeros := min(bits.TrailingZeros64(d)/8, 7)
+	b = binary.LittleEndian.AppendUint64(b, (d|lanes*'0')>>(8*zeros))
+	return b[:len(b)-zeros]
+}
+
+// eightDigits spreads v < 10^8 over the eight bytes of a word, the first digit
+// lowest: into halves of four digits, quarters of two, bytes of one. The
+// multiplications divide by 100 and by 10; they are exact for what they get.
+func eightDigits(v uint64) uint64 {
+	v = v/10000 | v%10000<<32
+	q := v * 10486 >> 20 & 0x0000007f_0000007f
+	v = q | (v-q*100)<<16
+	q = v * 103 >> 10 & 0x000f_000f_000f_000f
+	return q | (v-q*10)<<8
+}
 
 // appendHex16 appends v as 16 hexadecimal digits.
 func appendHex16(b []byte, v uint64) []byte {
-	const digit = "0123456789abcdef"
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digit[v>>shift&15])
-	}
-	return b
+	b = binary.LittleEndian.AppendUint64(b, hex8(uint32(v>>32)))
+	return binary.LittleEndian.AppendUint64(b, hex8(uint32(v)))
 }
 
-// statusLine returns the status line of a status that Talon answers with. The
-// version is the server's own whatever the request's, RFC 9112 §2.3.
-func statusLine(status int) string {
+// hex8 spreads v over the eight bytes of a word as hexadecimal digits, the
+// first lowest.
+func hex8(v uint32) uint64 {
+	w := uint64(bits.ReverseBytes32(v))
+	w = (w | w<<16) & 0x0000ffff_0000ffff
+	w = (w | w<<8) & 0x00ff_00ff_00ff_00ff
+	w = w>>4&0x000f_000f_000f_000f | w<<8&0x0f00_0f00_0f00_0f00
+	over9 := (w + lanes*(0x80-10)) >> 7 & lanes
+	return w + lanes*'0' + over9*('a'-'0'-10)
+}
+
+// afterStatus is what every response has between its status and its date.
+const afterStatus = "\r\nServer: " + serverName + "\r\nDate: "
+
+// preamble returns all that comes before the date for a status that Talon
+// answers with. The version is the server's own whatever the request's, RFC
+// 9112 §2.3.
+func preamble(status int) string {
 	switch status {
 	case 200:
-		return "HTTP/1.1 200 OK\r\n"
+		return "HTTP/1.1 200 OK" + afterStatus
 	case 206:
-		return "HTTP/1.1 206 Partial Content\r\n"
+		return "HTTP/1.1 206 Partial Content" + afterStatus
 	case 304:
-		return "HTTP/1.1 304 Not Modified\r\n"
+		return "HTTP/1.1 304 Not Modified" + afterStatus
 	case 204:
-		return "HTTP/1.1 204 No Content\r\n"
+		return "HTTP/1.1 204 No Content" + afterStatus
 	case 400:
-		return "HTTP/1.1 400 Bad Request\r\n"
+		return "HTTP/1.1 400 Bad Request" + afterStatus
 	case 401:
-		return "HTTP/1.1 401 Unauthorized\r\n"
+		return "HTTP/1.1 401 Unauthorized" + afterStatus
 	case 403:
-		return "HTTP/1.1 403 Forbidden\r\n"
+		return "HTTP/1.1 403 Forbidden" + afterStatus
 	case 404:
-		return "HTTP/1.1 404 Not Found\r\n"
+		return "HTTP/1.1 404 Not Found" + afterStatus
 	case 405:
-		return "HTTP/1.1 405 Method Not Allowed\r\n"
+		return "HTTP/1.1 405 Method Not Allowed" + afterStatus
 	case 408:
-		return "HTTP/1.1 408 Request Timeout\r\n"
+		return "HTTP/1.1 408 Request Timeout" + afterStatus
 	case 412:
-		return "HTTP/1.1 412 Precondition Failed\r\n"
+		return "HTTP/1.1 412 Precondition Failed" + afterStatus
 	case 414:
-		return "HTTP/1.1 414 URI Too Long\r\n"
+		return "HTTP/1.1 414 URI Too Long" + afterStatus
 	case 416:
-		return "HTTP/1.1 416 Range Not Satisfiable\r\n"
+		return "HTTP/1.1 416 Range Not Satisfiable" + afterStatus
 	case 417:
-		return "HTTP/1.1 417 Expectation Failed\r\n"
+		return "HTTP/1.1 417 Expectation Failed" + afterStatus
 	case 431:
-		return "HTTP/1.1 431 Request Header Fields Too Large\r\n"
+		return "HTTP/1.1 431 Request Header Fields Too Large" + afterStatus
 	case 503:
-		return "HTTP/1.1 503 Service Unavailable\r\n"
+		return "HTTP/1.1 503 Service Unavailable" + afterStatus
 	case 505:
-		return "HTTP/1.1 505 HTTP Version Not Supported\r\n"
+		return "HTTP/1.1 505 HTTP Version Not Supported" + afterStatus
 	}
-	return "HTTP/1.1 500 Internal Server Error\r\n"
+	return "HTTP/1.1 500 Internal Server Error" + afterStatus
 }

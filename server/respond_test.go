@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -125,6 +126,31 @@ func TestObjectRoundTrip(t *testing.T) {
 	})
 }
 
+func TestNumbersAgreeWithFmt(t *testing.T) {
+	check := func(v uint64) {
+		if got, want := string(appendNumber(nil, int64(v>>1))), fmt.Sprint(v>>1); got != want {
+			t.Fatalf("appendNumber(%s) = %s", want, got)
+		}
+		if got, want := string(appendHex16(nil, v)), fmt.Sprintf("%016x", v); got != want {
+			t.Fatalf("appendHex16(%s) = %s", want, got)
+		}
+	}
+	for v := range uint64(20002) { // all quarters and halves of a group
+		check(2 * v)
+		check(2 * v * 10000)
+	}
+	for shift := range 64 {
+		for d := range uint64(5) {
+			check(1<<shift + d - 2)
+		}
+	}
+	for p := uint64(1); p < 1e18; p *= 10 {
+		check(2 * p)
+		check(2*p - 2)
+	}
+	rapid.Check(t, func(t *rapid.T) { check(rapid.Uint64().Draw(t, "v")) })
+}
+
 func TestAppendHeadAllocs(t *testing.T) {
 	buf, lines := make([]byte, 0, maxHeadOut), make([]byte, 0, objectHeadLen)
 	n := testing.AllocsPerRun(100, func() {
@@ -151,7 +177,7 @@ func BenchmarkAppendHead(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			buf := make([]byte, 0, maxHeadOut)
 			c.h.date = testDate
-			b.ReportAllocs()
+			defer reportCPU(b)()
 			for b.Loop() {
 				c.h.requestID++
 				appendHead(buf, &c.h)
@@ -170,7 +196,7 @@ func BenchmarkRequest(b *testing.B) {
 			in, key, out := []byte(c.in), make([]byte, 0, maxKey), make([]byte, 0, maxHeadOut)
 			h := head{status: 206, minor: 1, date: testDate, size: size, object: &o}
 			var r request
-			b.ReportAllocs()
+			defer reportCPU(b)()
 			for b.Loop() {
 				if consumeRequest(in, &r) != len(in) {
 					b.Fatal("refused")

@@ -5,22 +5,29 @@ import (
 	"math/bits"
 )
 
-// Bytes are judged eight at a time. A mask has the high bit of a byte set
-// where the byte was found; only the lowest set bit can be relied on, because
-// a borrow may mark the bytes above it. firstByte asks for no more than that,
-// and masks may be ORed.
+// Bytes are searched eight at a time. What below and above mark are suspects:
+// the high bit of a byte is set where it may be what is sought. None is missed,
+// but a borrow or a carry can mark a byte too many, so the caller looks at the
+// byte itself. Bytes from 0x80 on are marked at random: mask with &^ w & laneHighs.
 const (
 	lanes     = 0x0101010101010101
 	laneHighs = 0x8080808080808080
 )
 
-// lanesBelow marks the bytes less than n, for n <= 0x80.
-func lanesBelow(w uint64, n byte) uint64 { return (w - lanes*uint64(n)) &^ w & laneHighs }
+// below marks the bytes less than n, for n < 0x80.
+func below(w uint64, n byte) uint64 { return w - lanes*uint64(n) }
 
-// lanesEqual marks the bytes equal to c.
-func lanesEqual(w uint64, c byte) uint64 {
-	w ^= lanes * uint64(c)
-	return (w - lanes) &^ w & laneHighs
+// above marks the bytes greater than n.
+func above(w uint64, n byte) uint64 { return w + lanes*uint64(0x7f-n) }
+
+// letters marks the bytes that are a letter or a hyphen, exactly: the sums stay
+// below 256, so nothing carries. Only the high bits count.
+func letters(w uint64) uint64 {
+	const low7 = ^uint64(laneHighs)
+	lower := (w | lanes*0x20) & low7
+	letter := (lower + lanes*(0x80-'a')) &^ (lower + lanes*(0x7f-'z'))
+	hyphen := ^((w^lanes*'-')&low7 + low7)
+	return (letter | hyphen) &^ w
 }
 
 // firstByte returns the index (0..7) of the lowest marked byte.

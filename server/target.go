@@ -10,19 +10,27 @@ const maxKey = 1024
 var rootPath = []byte("/")
 
 // targetEnd returns the index of the first byte at or after i that cannot be
-// in a request target, or that is also, or len(b).
+// in a request target, or that is also, or len(b). also is '?', or a byte that
+// cannot be in a target anyway.
 //
 // More is let through than RFC 3986 has in a path: a key is opaque bytes, so
 // a backslash, a brace or raw UTF-8 names just that key. Controls, the space
 // and '#' never belong to a target.
 func targetEnd(b []byte, i int, also byte) int {
-	for ; i+8 <= len(b); i += 8 {
-		w := load8(b, i)
-		if m := lanesBelow(w, ' '+1) | lanesEqual(w, 0x7f) | lanesEqual(w, '#') | lanesEqual(w, also); m != 0 {
-			return i + firstByte(m)
-		}
-	}
 	for ; i < len(b); i++ {
+		for i+8 <= len(b) {
+			// All up to '#', and '?' and DEL, which are DEL once bit 6 is set.
+			w := load8(b, i)
+			m := (below(w, '#'+1) | above(w|lanes*0x40, 0x7e)) &^ w & laneHighs
+			if m != 0 {
+				i += firstByte(m)
+				break
+			}
+			i += 8
+		}
+		if i == len(b) {
+			break
+		}
 		if c := b[i]; c <= ' ' || c == 0x7f || c == '#' || c == also {
 			break
 		}
@@ -112,16 +120,19 @@ func decodeKey(dst, path []byte) (key []byte, status int) {
 
 // keyPlain returns how many bytes from the start are plain: neither '%' nor
 // one of those controls among which NUL, CR and LF are.
-func keyPlain(path []byte) int {
-	i := 0
-	for ; i+8 <= len(path); i += 8 {
-		w := load8(path, i)
-		if m := lanesBelow(w, '\r'+1) | lanesEqual(w, '%'); m != 0 {
-			return i + firstByte(m)
+func keyPlain(path []byte) (i int) {
+	for ; i < len(path); i++ {
+		for i+8 <= len(path) {
+			w := load8(path, i)
+			if m := below(w, '%'+1) &^ w & laneHighs; m != 0 {
+				i += firstByte(m)
+				break
+			}
+			i += 8
 		}
-	}
-	for i < len(path) && path[i] > '\r' && path[i] != '%' {
-		i++
+		if i == len(path) || path[i] <= '\r' || path[i] == '%' {
+			break
+		}
 	}
 	return i
 }
@@ -176,17 +187,21 @@ func validHost(h []byte) bool {
 		}
 		i++
 	} else {
-		for i < len(h) && hostByte(h[i]) {
+		for i < len(h) && hostByte[h[i]] {
 			i++
 		}
 	}
 	return i > 0 && (i == len(h) || h[i] == ':' && validPort(h[i+1:]))
 }
 
-func hostByte(c byte) bool {
-	letter := c | 0x20
-	return 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_'
-}
+// hostByte marks the bytes of a host that is no IPv6 address.
+var hostByte = func() (t [256]bool) {
+	for c := range t {
+		letter := c | 0x20
+		t[c] = 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_'
+	}
+	return t
+}()
 
 // validPort allows the empty port, as RFC 3986 §3.2.3 does.
 func validPort(p []byte) bool {

@@ -122,6 +122,25 @@ func TestIPv6AgreesWithNetip(t *testing.T) {
 	})
 }
 
+// TestNameEnd puts each byte at each place, and beside each other.
+func TestNameEnd(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			for _, fill := range "aZ-0" {
+				b := bytes.Repeat([]byte{byte(fill)}, 20)
+				b[at] = byte(c)
+				want := len(b)
+				if !tokenByte[c] || c == '_' {
+					want = at
+				}
+				if got := nameEnd(b); got != want {
+					t.Fatalf("nameEnd of %q = %d, want %d", b, got, want)
+				}
+			}
+		}
+	}
+}
+
 // TestTargetEnd compares the eight-byte steps with a plain loop, each byte at
 // each place.
 func TestTargetEnd(t *testing.T) {
@@ -167,7 +186,7 @@ func BenchmarkDecodeKey(b *testing.B) {
 	for _, c := range []struct{ name, path string }{{"plain", "/bucket/data/part-00017.parquet"}, {"escaped", "/bucket/data/part%2000017.parquet"}} {
 		b.Run(c.name, func(b *testing.B) {
 			buf, path := make([]byte, 0, maxKey), []byte(c.path)
-			b.ReportAllocs()
+			defer reportCPU(b)()
 			for b.Loop() {
 				if _, status := decodeKey(buf, path); status != 0 {
 					b.Fatal(status)
