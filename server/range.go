@@ -34,32 +34,32 @@ func parseRange(h []byte, size int64) (off, n int64, kind rangeKind) {
 	if !ok {
 		return 0, size, rangeNone
 	}
-	first, last, ok := cutRange(spec)
-	switch {
-	case !ok:
+	first, firstLen := consumeDecimal(spec)
+	if firstLen == len(spec) || spec[firstLen] != '-' {
 		return 0, size, rangeNone
-	case len(first) == 0:
+	}
+	last, lastLen := consumeDecimal(spec[firstLen+1:])
+	switch {
+	case firstLen+1+lastLen != len(spec) || len(spec) == 1:
+		return 0, size, rangeNone
+	case firstLen == 0:
 		return suffixRange(last, size)
+	case lastLen == 0:
+		last = math.MaxInt64
+	case last < first || last == math.MaxInt64 && decimalLess(spec[firstLen+1:], spec[:firstLen]):
+		return 0, size, rangeNone
 	}
-	return intRange(first, last, size)
-}
-
-// cutRange splits "first-last" at the hyphen; either may be empty, but not
-// both, and nothing but digits is in them.
-func cutRange(spec []byte) (first, last []byte, ok bool) {
-	dash := digits(spec)
-	if dash == len(spec) || spec[dash] != '-' {
-		return nil, nil, false
+	if first >= size {
+		return 0, 0, rangeUnsatisfiable
 	}
-	first, last = spec[:dash], spec[dash+1:]
-	return first, last, len(spec) > 1 && digits(last) == len(last)
+	return first, min(last, size-1) - first + 1, rangePart
 }
 
 // onlyElement returns the element of a list that has but one. Empty elements
 // do not count, RFC 9110 §5.6.1.2; blanks belong to commas, so there are
 // none at the start.
 func onlyElement(list []byte) (only []byte, ok bool) {
-	if len(list) > 0 && isBlank(list[0]) {
+	if len(list) == 0 || isBlank(list[0]) {
 		return nil, false
 	}
 	for len(list) > 0 {
@@ -77,8 +77,8 @@ func onlyElement(list []byte) (only []byte, ok bool) {
 }
 
 // suffixRange is "-n": the last n bytes.
-func suffixRange(last []byte, size int64) (off, n int64, kind rangeKind) {
-	switch n = decimal(last); {
+func suffixRange(n, size int64) (off, length int64, kind rangeKind) {
+	switch {
 	case n == 0:
 		return 0, 0, rangeUnsatisfiable
 	case size == 0:
@@ -88,40 +88,19 @@ func suffixRange(last []byte, size int64) (off, n int64, kind rangeKind) {
 	return size - n, n, rangePart
 }
 
-// intRange is "first-last" or "first-".
-func intRange(first, last []byte, size int64) (off, n int64, kind rangeKind) {
-	off, end := decimal(first), size-1
-	if len(last) > 0 {
-		asked := decimal(last)
-		if asked < off || asked == math.MaxInt64 && decimalLess(last, first) {
-			return 0, size, rangeNone
-		}
-		end = min(end, asked)
-	}
-	if off >= size {
-		return 0, 0, rangeUnsatisfiable
-	}
-	return off, end - off + 1, rangePart
-}
-
-// digits returns how many digits b starts with.
-func digits(b []byte) (n int) {
-	for n < len(b) && b[n]-'0' <= 9 {
-		n++
-	}
-	return n
-}
-
-// decimal is the value of some digits, or MaxInt64 if it is more than that.
-func decimal(b []byte) (v int64) {
-	for _, c := range b {
-		d := int64(c - '0')
-		if v > math.MaxInt64/10-1 && v > (math.MaxInt64-d)/10 {
-			return math.MaxInt64
+// consumeDecimal reads the digits that b starts with: how many, and their
+// value, or MaxInt64 if it is more than that.
+func consumeDecimal(b []byte) (v int64, n int) {
+	const tenth, lastDigit = math.MaxInt64 / 10, math.MaxInt64 % 10
+	for ; n < len(b) && b[n]-'0' <= 9; n++ {
+		d := int64(b[n] - '0')
+		if v > tenth || v == tenth && d > lastDigit {
+			v = math.MaxInt64
+			continue
 		}
 		v = v*10 + d
 	}
-	return v
+	return v, n
 }
 
 // decimalLess compares digits of any length: saturated values look equal, and

@@ -20,21 +20,29 @@ func below(w uint64, n byte) uint64 { return w - lanes*uint64(n) }
 // above marks the bytes greater than n.
 func above(w uint64, n byte) uint64 { return w + lanes*uint64(0x7f-n) }
 
-// letters marks the bytes that are a letter or a hyphen, exactly: the sums stay
-// below 256, so nothing carries. Only the high bits count.
-func letters(w uint64) uint64 {
-	const low7 = ^uint64(laneHighs)
-	lower := (w | lanes*0x20) & low7
-	letter := (lower + lanes*(0x80-'a')) &^ (lower + lanes*(0x7f-'z'))
-	hyphen := ^((w^lanes*'-')&low7 + low7)
-	return (letter | hyphen) &^ w
-}
-
 // firstByte returns the index (0..7) of the lowest marked byte.
 func firstByte(mask uint64) int { return bits.TrailingZeros64(mask) / 8 }
 
-// load8 reads the eight bytes at b[i:], the first of them lowest.
-func load8(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+// load8 reads the eight bytes at b[i:], the first of them lowest. Where b ends
+// there are zeros; that a zero stops a search is how it ends.
+func load8(b []byte, i int) uint64 {
+	if i+8 <= len(b) {
+		return binary.LittleEndian.Uint64(b[i:])
+	}
+	return load8Rest(b, i)
+}
+
+// load8Rest reads what is left of b at i, less than eight bytes.
+func load8Rest(b []byte, i int) (w uint64) {
+	rest := len(b) - i
+	if rest > 0 && len(b) >= 8 {
+		return binary.LittleEndian.Uint64(b[len(b)-8:]) >> (8 * (8 - rest) & 63)
+	}
+	for rest--; rest >= 0; rest-- {
+		w = w<<8 | uint64(b[i+rest])
+	}
+	return w
+}
 
 // foldEqual reports whether b is lower, which is in lower case, but for the
 // case of its letters. lower is of letters, digits and '-', and b is without

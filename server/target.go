@@ -17,25 +17,22 @@ var rootPath = []byte("/")
 // a backslash, a brace or raw UTF-8 names just that key. Controls, the space
 // and '#' never belong to a target.
 func targetEnd(b []byte, i int, also byte) int {
-	for ; i < len(b); i++ {
-		for i+8 <= len(b) {
-			// All up to '#', and '?' and DEL, which are DEL once bit 6 is set.
-			w := load8(b, i)
-			m := (below(w, '#'+1) | above(w|lanes*0x40, 0x7e)) &^ w & laneHighs
-			if m != 0 {
-				i += firstByte(m)
-				break
-			}
+	for {
+		// All up to '#', and '?' and DEL, which are DEL once bit 6 is set.
+		w := load8(b, i)
+		m := (below(w, '#'+1) | above(w|lanes*0x40, 0x7e)) &^ w & laneHighs
+		if m == 0 {
 			i += 8
+			continue
 		}
-		if i == len(b) {
-			break
+		if i += firstByte(m); i >= len(b) {
+			return len(b)
 		}
 		if c := b[i]; c <= ' ' || c == 0x7f || c == '#' || c == also {
-			break
+			return i
 		}
+		i++
 	}
-	return i
 }
 
 // consumeTarget reads a request target and the one space after it into
@@ -46,7 +43,7 @@ func consumeTarget(b []byte, r *request) (n int) {
 	end := pathEnd
 	if end < len(b) && b[end] == '?' {
 		end = targetEnd(b, end+1, '#')
-		r.query = b[pathEnd+1 : max(end, pathEnd+1)]
+		r.query = b[pathEnd+1 : end]
 	}
 	if end == len(b) {
 		return 0
@@ -121,20 +118,21 @@ func decodeKey(dst, path []byte) (key []byte, status int) {
 // keyPlain returns how many bytes from the start are plain: neither '%' nor
 // one of those controls among which NUL, CR and LF are.
 func keyPlain(path []byte) (i int) {
-	for ; i < len(path); i++ {
-		for i+8 <= len(path) {
-			w := load8(path, i)
-			if m := below(w, '%'+1) &^ w & laneHighs; m != 0 {
-				i += firstByte(m)
-				break
-			}
+	for {
+		w := load8(path, i)
+		m := below(w, '%'+1) &^ w & laneHighs
+		if m == 0 {
 			i += 8
+			continue
 		}
-		if i == len(path) || path[i] <= '\r' || path[i] == '%' {
-			break
+		if i += firstByte(m); i >= len(path) {
+			return len(path)
 		}
+		if c := path[i]; c <= '\r' || c == '%' {
+			return i
+		}
+		i++
 	}
-	return i
 }
 
 // appendDecoded decodes the rest of a path, byte by byte, to at most limit
@@ -180,21 +178,25 @@ var hexDigit = func() (t [256]int16) {
 // information, a list or a percent-escape in a host is either an attack or a
 // mistake.
 func validHost(h []byte) bool {
-	i := 0
-	if len(h) > 0 && h[0] == '[' {
-		if i = bytes.IndexByte(h, ']'); i < 0 || !validIPv6(h[1:i]) {
+	end := hostEnd(h)
+	if end == 0 && len(h) > 0 && h[0] == '[' {
+		if end = bytes.IndexByte(h, ']'); end < 0 || !validIPv6(h[1:end]) {
 			return false
 		}
-		i++
-	} else {
-		for i < len(h) && hostByte[h[i]] {
-			i++
-		}
+		end++
 	}
-	return i > 0 && (i == len(h) || h[i] == ':' && validPort(h[i+1:]))
+	return end > 0 && (end == len(h) || h[end] == ':' && validPort(h[end+1:]))
 }
 
-// hostByte marks the bytes of a host that is no IPv6 address.
+// hostEnd returns the index of the first byte that cannot be in a name or an
+// IPv4 address, or len(h).
+func hostEnd(h []byte) (i int) {
+	for i < len(h) && hostByte[h[i]] {
+		i++
+	}
+	return i
+}
+
 var hostByte = func() (t [256]bool) {
 	for c := range t {
 		letter := c | 0x20

@@ -136,6 +136,14 @@ func TestNameEnd(t *testing.T) {
 				if got := nameEnd(b); got != want {
 					t.Fatalf("nameEnd of %q = %d, want %d", b, got, want)
 				}
+				letter := c | 0x20
+				host := 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_'
+				if want = len(b); !host {
+					want = at
+				}
+				if got := hostEnd(b); got != want {
+					t.Fatalf("hostEnd of %q = %d, want %d", b, got, want)
+				}
 			}
 		}
 	}
