@@ -159,6 +159,9 @@ func FuzzEvaluate(f *testing.F) {
 	f.Add(`"a"`, `W/"b", "a"`, atMtime, `"a"`, true)
 	f.Add(`*`, `x`, after, before, false)
 	f.Fuzz(func(t *testing.T, match, none, date, ifRange string, weak bool) {
+		if match == "-" || none == "-" || date == "-" || ifRange == "-" {
+			return // stands for an absent header here
+		}
 		v := validator{etag: []byte(`"a"`), weak: weak, mtime: testMtime}
 		r := conditions{match: match, unmodified: "-", none: "-", modified: "-", rang: "bytes=0-1", ifRange: ifRange}.request()
 		got := evaluate(&r, &v)
