@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// livez says whether the process should be restarted: a ring that no longer
+// answers cannot be mended from inside.
+func (wk Worker) livez(w http.ResponseWriter, _ *http.Request) {
+	if _, err := wk.Rings(); err != nil {
+		plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
+		return
+	}
+	plain(w, http.StatusOK, "ok\n")
+}
+
+// readyz says whether to send requests here.
+func (wk Worker) readyz(w http.ResponseWriter, r *http.Request) {
+	checks := wk.readiness()
+	code, failed := http.StatusOK, []string{}
+	for _, c := range checks {
+		if c.err != nil {
+			code = http.StatusServiceUnavailable
+			failed = append(failed, c.String())
+		}
+	}
+	switch {
+	case r.URL.Query().Has("verbose"):
+		plain(w, code, lines(checks))
+	case code != http.StatusOK:
+		plain(w, code, strings.Join(failed, ""))
+	default:
+		plain(w, code, "ok\n")
+	}
+}
+
+type check struct {
+	name string
+	err  error
+}
+
+// String is one line in the form that Kubernetes' own components print.
+func (c check) String() string {
+	if c.err != nil {
+		return fmt.Sprintf("[-] %s: %v\n", c.name, c.err)
+	}
+	return fmt.Sprintf("[+] %s ok\n", c.name)
+}
+
+func lines(checks []check) string {
+	var b strings.Builder
+	for _, c := range checks {
+		b.WriteString(c.String())
+	}
+	return b.String()
+}
+
+func (wk Worker) readiness() []check {
+	var draining error
+	if wk.Draining() {
+		draining = errors.New("draining, no new connections")
+	}
+	_, rings := wk.Rings()
+	return []check{{"serving", draining}, {"rings", rings}, {"origin", wk.OriginReadable()}}
+}

@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"io"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func exposed(w Worker) string {
+	var e exposition
+	w.writeWorker(&e)
+	return e.String()
+}
+
+func TestExposition(t *testing.T) {
+	golden(t, "metrics.txt", []byte(exposed(testWorker())))
+}
+
+// TestExpositionWithoutRings: a partial sum would look like a reset counter.
+func TestExpositionWithoutRings(t *testing.T) {
+	golden(t, "metrics-deaf.txt", []byte(exposed(draining(deaf(testWorker())))))
+}
+
+// TestEveryCounterIsExposed sets one numeric field of a ring at a time and
+// wants the exposition to change: a counter nobody exports is dead weight.
+func TestEveryCounterIsExposed(t *testing.T) {
+	zero := Ring{}
+	none := exposedRing(zero)
+	for i := range reflect.TypeFor[Ring]().NumField() {
+		field := reflect.TypeFor[Ring]().Field(i)
+		if field.Type.Kind() != reflect.Uint64 {
+			continue
+		}
+		r := zero
+		reflect.ValueOf(&r).Elem().Field(i).SetUint(7)
+		if exposedRing(r) == none {
+			t.Errorf("Ring.%s is in no family", field.Name)
+		}
+	}
+}
+
+func exposedRing(r Ring) string {
+	w := testWorker()
+	w.Rings = func() ([]Ring, error) { return []Ring{r}, nil }
+	return exposed(w)
+}
+
+// TestMetricsPage reads the whole page as a scraper does.
+func TestMetricsPage(t *testing.T) {
+	rec := get(testWorker(), "/metrics")
+	if rec.Code != 200 || rec.Header().Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Fatalf("got %d %q", rec.Code, rec.Header().Get("Content-Type"))
+	}
+	page := rec.Body.String()
+	for name := range processHelp {
+		if !strings.Contains(page, "\n# TYPE "+name+" ") {
+			t.Errorf("family %s is missing: the library renamed or dropped it", name)
+		}
+	}
+	checkExposition(t, page)
+}
+
+var (
+	helpLine   = regexp.MustCompile(`^# HELP ([a-z_]+) \S.*[.]$`)
+	typeLine   = regexp.MustCompile(`^# TYPE ([a-z_]+) (counter|gauge|histogram|summary)$`)
+	sampleLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="(?:[^"\\]|\\.)*"(?:,[a-z]+="(?:[^"\\]|\\.)*")*\})? (\S+)$`)
+)
+
+// checkExposition holds the rules that promtool checks and a few of our own:
+// HELP with a sentence, then TYPE, then the family's samples and no other's, no
+// family or sample twice, counters end in _total and nothing else does.
+func checkExposition(t *testing.T, page string) {
+	t.Helper()
+	family, kind := "", ""
+	seen := map[string]bool{}
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := helpLine.FindStringSubmatch(line); m != nil {
+			if family = m[1]; seen[family] {
+				t.Errorf("family %s twice", family)
+			}
+			seen[family], kind = true, ""
+			continue
+		}
+		if m := typeLine.FindStringSubmatch(line); m != nil {
+			if kind = m[2]; m[1] != family {
+				t.Errorf("TYPE of %s follows HELP of %s", m[1], family)
+			}
+			if total := strings.HasSuffix(family, "_total"); total != (kind == "counter") {
+				t.Errorf("%s is a %s", family, kind)
+			}
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		switch {
+		case m == nil:
+			t.Errorf("not a line of the format: %q", line)
+		case kind == "":
+			t.Errorf("sample before its TYPE: %q", line)
+		case m[1] != family && !(kind != "counter" && kind != "gauge" && strings.HasPrefix(m[1], family+"_")):
+			t.Errorf("sample of %s inside family %s", m[1], family)
+		case seen[m[1]+m[2]+" "]:
+			t.Errorf("sample twice: %q", line)
+		default:
+			seen[m[1]+m[2]+" "] = true
+		}
+	}
+}
+
+// TestPromtool lets the Prometheus project's own linter judge the page.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed; CI installs it")
+	}
+	cmd := exec.Command(promtool, "check", "metrics")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = io.WriteString(in, get(testWorker(), "/metrics").Body.String())
+		_ = in.Close()
+	}()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+func TestKeepFamilies(t *testing.T) {
+	var e exposition
+	keepFamilies(&e, "# HELP a\n# TYPE a gauge\na 1\n# HELP b\n# TYPE b gauge\nb 2\n# HELP c\n# TYPE c gauge\nc{x=\"y\"} 3\n",
+		map[string]string{"a": "First.", "c": "Third\nline."})
+	want := "# HELP a First.\n# TYPE a gauge\na 1\n# HELP c Third\\nline.\n# TYPE c gauge\nc{x=\"y\"} 3\n"
+	if e.String() != want {
+		t.Errorf("got %q, want %q", e.String(), want)
+	}
+}

@@ -1,0 +1,84 @@
+package admin
+
+import "time"
+
+// Worker is what the port shows: facts that do not change while the process
+// runs, and functions that fetch those that do. The functions are called from
+// several goroutines at once.
+type Worker struct {
+	Build   Build
+	Addr    string    // data port, with the port the kernel chose
+	Origin  string    // as the operator would write it
+	Tenants Tenants   // who requests are counted as
+	Started time.Time // when the data port was bound
+
+	// Rings asks every ring for its counters. An error means that one did not
+	// answer in time and names it.
+	Rings func() ([]Ring, error)
+
+	// Draining reports whether the worker has begun to stop.
+	Draining func() bool
+
+	// OriginReadable returns why objects cannot be read now, or nil.
+	OriginReadable func() error
+}
+
+// Build names the binary.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+}
+
+// Tenants says how a request is given its tenant.
+type Tenants struct {
+	Mode      string `json:"mode"`                // "anonymous": everybody is one tenant; "none": nobody is, all answers are 401
+	Anonymous string `json:"anonymous,omitempty"` // that tenant
+	Note      string `json:"note"`                // the same in a sentence
+}
+
+// Ring is one ring's counters since start. Fields without a unit in their
+// comment count events.
+type Ring struct {
+	Accepted uint64            `json:"connections_accepted"`
+	Open     uint64            `json:"connections"` // open now
+	Closed   map[string]uint64 `json:"connections_closed"`
+	Requests map[string]uint64 `json:"requests"` // by status code
+
+	SentCopy     uint64 `json:"sent_copy_bytes"`
+	SentSendfile uint64 `json:"sent_sendfile_bytes"`
+	ShortSends   uint64 `json:"short_sends"`
+
+	FilesHit      uint64 `json:"open_file_hits"`
+	FilesMissed   uint64 `json:"open_file_misses"`
+	FilesDeferred uint64 `json:"open_file_deferred"`
+	FilesChanged  uint64 `json:"open_file_changed"`
+
+	ResidencyHits uint64 `json:"residency_hits"`
+	Prefetches    uint64 `json:"residency_prefetches"`
+	Parked        uint64 `json:"residency_parked"`
+
+	AcceptRearms   uint64 `json:"accept_rearms"`
+	RecvRearms     uint64 `json:"recv_rearms"`
+	RecvPauses     uint64 `json:"recv_pauses"`
+	BuffersOut     uint64 `json:"recv_buffers_out"`
+	StaleCompleted uint64 `json:"stale_completions"`
+	Turns          uint64 `json:"turns"`
+
+	Enters     uint64 `json:"enters"`
+	Submitted  uint64 `json:"submitted"`
+	Completed  uint64 `json:"completed"`
+	SQFull     uint64 `json:"sq_full"`
+	CQOverflow uint64 `json:"cq_overflow"`
+
+	Duration Histogram `json:"-"`
+}
+
+// Histogram counts durations; Count[i] are those of at most Upper[i] seconds
+// and more than Upper[i-1]. Count has one element more than Upper: the rest.
+// All rings share the same Upper.
+type Histogram struct {
+	Upper []float64
+	Count []uint64
+	Sum   float64 // seconds
+}
