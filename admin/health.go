@@ -8,8 +8,14 @@ import (
 )
 
 // livez says whether the process should be restarted: a ring that no longer
-// answers cannot be mended from inside.
+// answers cannot be mended from inside. In a drain it stays 200, because rings
+// fall silent as they finish, and a restart would cut off the others' responses;
+// the drain has a deadline of its own.
 func (wk Worker) livez(w http.ResponseWriter, _ *http.Request) {
+	if wk.Draining() {
+		plain(w, http.StatusOK, "draining\n")
+		return
+	}
 	if _, err := wk.Rings(); err != nil {
 		plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		return

@@ -19,7 +19,8 @@ func TestHealth(t *testing.T) {
 		body string
 	}{
 		{"live", testWorker(), "/livez", 200, "ok\n"},
-		{"live while draining", draining(testWorker()), "/livez", 200, "ok\n"},
+		{"live while draining", draining(testWorker()), "/livez", 200, "draining\n"},
+		{"a ring that has drained is silent", draining(deaf(testWorker())), "/livez", 200, "draining\n"},
 		{"dead ring", deaf(testWorker()), "/livez", 503, "ring 1 did not answer within 1s\n"},
 		{"ready", testWorker(), "/readyz", 200, "ok\n"},
 		{"ready, verbose", testWorker(), "/readyz?verbose", 200, "[+] serving ok\n[+] rings ok\n[+] origin ok\n"},

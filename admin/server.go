@@ -25,6 +25,7 @@ const (
 	readTimeout   = 10 * time.Second
 	writeTimeout  = 2 * time.Minute
 	idleTimeout   = time.Minute
+	closeGrace    = 3 * time.Second
 	maxHeader     = 16 << 10
 )
 
@@ -73,9 +74,9 @@ func (s *Server) Serve(w Worker) error {
 	return nil
 }
 
-// Close stops the port and gives requests in progress a second to end.
+// Close stops the port and gives requests in progress closeGrace to end.
 func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if err != nil {

@@ -65,11 +65,16 @@ type Ring struct {
 	StaleCompleted uint64 `json:"stale_completions"`
 	Turns          uint64 `json:"turns"`
 
-	Enters     uint64 `json:"enters"`
-	Submitted  uint64 `json:"submitted"`
-	Completed  uint64 `json:"completed"`
-	SQFull     uint64 `json:"sq_full"`
-	CQOverflow uint64 `json:"cq_overflow"`
+	Enters      uint64 `json:"enters"`
+	Waits       uint64 `json:"waits"`
+	Submitted   uint64 `json:"submitted"`
+	Completed   uint64 `json:"completed"`
+	SQFull      uint64 `json:"sq_full"`
+	Refused     uint64 `json:"sq_refused"`
+	Partial     uint64 `json:"partial_submits"`
+	CQOverflow  uint64 `json:"cq_overflow"`
+	Interrupted uint64 `json:"interrupted"`
+	Busy        uint64 `json:"busy"`
 
 	Duration Histogram `json:"-"`
 }

@@ -43,6 +43,7 @@ func testRing(k uint64) Ring {
 		AcceptRearms: 27 * k, RecvRearms: 28 * k, RecvPauses: 29 * k, BuffersOut: 30 * k,
 		StaleCompleted: 31 * k, Turns: 32 * k,
 		Enters: 33 * k, Submitted: 34 * k, Completed: 35 * k, SQFull: 36 * k, CQOverflow: 37 * k,
+		Waits: 38 * k, Refused: 39 * k, Partial: 40 * k, Interrupted: 41 * k, Busy: 42 * k,
 		Duration: Histogram{Upper: []float64{1e-6, 2e-6, 0.5, 1}, Count: []uint64{k, 0, 2 * k, 0, 3 * k}, Sum: 1.25 * float64(k)},
 	}
 }
