@@ -39,7 +39,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newServe(), newVersion())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }

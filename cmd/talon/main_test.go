@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,11 +11,14 @@ import (
 	"go.uber.org/goleak"
 )
 
+var rewrite = flag.Bool("rewrite", false, "write generated files instead of comparing with them")
+
 // TestMain makes this binary the command "talon" for the scripts and for the
 // worker processes of the end-to-end tests, and ends with the leak checks.
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"talon": main,
+		"talon":  main,
+		"noring": noRing,
 	})
 }
 

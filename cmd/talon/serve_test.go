@@ -1,0 +1,72 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/talon-worker/talon/server"
+)
+
+func parsed(t *testing.T, args ...string) serveFlags {
+	t.Helper()
+	var f serveFlags
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	f.bind(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestFlagsReachConfig changes every flag of the data plane and wants each to
+// arrive, in the Config's own terms.
+func TestFlagsReachConfig(t *testing.T) {
+	f := parsed(t, "--listen=127.0.0.1:1", "--rings=3", "--anonymous-tenant=alice",
+		"--copy-below=8KiB", "--transfer-chunk=1MiB", "--notsent-lowat=64KiB", "--sndbuf=256KiB", "--residency-probe=false",
+		"--max-connections=7", "--open-files=8", "--open-file-valid=9s", "--header-timeout=10s", "--idle-timeout=11s",
+		"--min-drain-rate=12KiB/s")
+	want := server.Config{
+		Listen: "127.0.0.1:1", Rings: 3, AnonymousTenant: "alice",
+		CopyBelow: 8 << 10, TransferChunk: 1 << 20, NotSentLowat: 64 << 10, SendBuffer: 256 << 10, NoResidencyProbe: true,
+		MaxConnections: 7, OpenFiles: 8, OpenFileValid: 9 * time.Second,
+		HeaderTimeout: 10 * time.Second, IdleTimeout: 11 * time.Second,
+		MinDrainRate: 12 << 10,
+	}
+	if got := f.config(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	// A field that no flag reaches would be zero on both sides above.
+	v := reflect.ValueOf(want)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if v.Field(i).IsZero() && name != "Origin" && name != "Logger" {
+			t.Errorf("no flag sets Config.%s", name)
+		}
+	}
+}
+
+// TestZeroIsOff: in a Config zero asks for the default, on the command line it
+// means none.
+func TestZeroIsOff(t *testing.T) {
+	f := parsed(t, "--copy-below=0", "--notsent-lowat=0", "--min-drain-rate=0")
+	c := f.config()
+	if c.CopyBelow >= 0 || c.NotSentLowat >= 0 || c.MinDrainRate >= 0 {
+		t.Errorf("copy-below %d, notsent-lowat %d, min-drain-rate %d: want all negative", c.CopyBelow, c.NotSentLowat, c.MinDrainRate)
+	}
+}
+
+func TestTenantNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"": true, "public": true, "a": true, "team-a.prod_2": true,
+		"a b": false, "-a": false, "a/b": false, "a\n": false, "é": false,
+		"x2345678901234567890123456789012345678901234567890123456789012345": false, // 65
+	} {
+		f := parsed(t, "--origin=.", "--anonymous-tenant="+name)
+		if err := f.check(); (err == nil) != ok {
+			t.Errorf("tenant %q: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/talon-worker/talon/admin"
+	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/server"
+	"github.com/talon-worker/talon/uring"
+)
+
+// ringAnswer is how long a ring may take to hand out its counters. One turn
+// takes milliseconds at worst; a ring that takes a second is stuck.
+const ringAnswer = time.Second
+
+// worker is everything of one process, opened and bound but not yet running.
+type worker struct {
+	flags   serveFlags
+	log     *slog.Logger
+	origin  *origin.Dir
+	admin   *admin.Server // nil when turned off
+	server  *server.Server
+	started time.Time
+}
+
+// start opens the origin and binds both ports, or leaves nothing open.
+func start(f serveFlags, log *slog.Logger) (*worker, error) {
+	if err := uring.Probe(); err != nil {
+		return nil, err
+	}
+	files, err := raiseNoFile()
+	if err != nil {
+		return nil, cannot("raise the limit of open files: %w", err)
+	}
+	w := &worker{flags: f, log: log}
+	if err := w.open(); err != nil {
+		w.close()
+		return nil, err
+	}
+	w.started = time.Now()
+	w.announce(files)
+	return w, nil
+}
+
+// open fills w as far as it gets; close undoes that much.
+func (w *worker) open() (err error) {
+	if w.origin, err = origin.OpenDir(w.flags.origin); err != nil {
+		return cannot("%w", err)
+	}
+	cfg := w.flags.config()
+	cfg.Origin, cfg.Logger = w.origin, w.log
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	if w.flags.admin != "" {
+		if w.admin, err = admin.Listen(w.flags.admin, w.log); err != nil {
+			return cannot("admin: %w; --admin takes another address, or none", err)
+		}
+	}
+	if w.server, err = server.New(cfg); err != nil {
+		return cannot("%w", err)
+	}
+	return nil
+}
+
+// announce is the first log line: all that a bug report should begin with.
+func (w *worker) announce(files uint64) {
+	b, tenants := build(), w.tenants()
+	adminAddr := "off"
+	if w.admin != nil {
+		adminAddr = w.admin.Addr()
+	}
+	w.log.Info("serving", "version", b.Version, "data", w.server.Addr().String(), "admin", adminAddr,
+		"origin", w.originPath(), "rings", w.rings(), "policy", tenants.Note)
+	if short := filesShort(files, w.flags.maxConnections, w.flags.openFiles, w.rings()); short != "" {
+		w.log.Warn(short)
+	}
+	if w.admin != nil && !isLoopback(w.admin.Addr()) {
+		w.log.Warn("the admin port has no authentication and is not on loopback: whoever reaches it can read profiles", "admin", w.admin.Addr())
+	}
+}
+
+// run serves until a signal has drained the worker, then closes everything.
+func (w *worker) run(signals <-chan os.Signal) error {
+	var drainer, watcher sync.WaitGroup
+	ended := make(chan struct{})
+	drainer.Go(func() { w.drainOn(signals, ended) })
+	if w.admin != nil {
+		watcher.Go(w.serveAdmin)
+	}
+	err := w.server.Run()
+	close(ended)
+	drainer.Wait() // the server takes no call once it is being closed
+	w.close()
+	watcher.Wait()
+	if err != nil {
+		return cannot("%w", err)
+	}
+	w.log.Info("stopped")
+	return nil
+}
+
+// drainOn begins to drain at the first signal and stops at once at the second.
+// Draining is true, and /readyz 503, before a ring turns anybody away.
+func (w *worker) drainOn(signals <-chan os.Signal, ended <-chan struct{}) {
+	for _, timeout := range []time.Duration{w.flags.drainTimeout, 0} {
+		select {
+		case sig := <-signals:
+			w.log.Info("draining", "signal", sig.String(), "timeout", timeout.String())
+			w.server.Drain(timeout)
+		case <-ended:
+			return
+		}
+	}
+}
+
+// serveAdmin runs beside the rings; the data port goes on without it.
+func (w *worker) serveAdmin() {
+	err := w.admin.Serve(admin.Worker{
+		Build:   build(),
+		Addr:    w.server.Addr().String(),
+		Origin:  w.originPath(),
+		Tenants: w.tenants(),
+		Started: w.started,
+		Rings: func() ([]admin.Ring, error) {
+			stats, err := w.server.Stats(ringAnswer)
+			return adminRings(stats), err
+		},
+		Draining:       w.server.Draining,
+		OriginReadable: func() error { return readable(w.flags.origin) },
+	})
+	if err != nil {
+		w.log.Error("the admin port has failed", "error", err)
+	}
+}
+
+// close gives back what is open, in the order in which each may still use the next.
+func (w *worker) close() {
+	if w.admin != nil {
+		if err := w.admin.Close(); err != nil {
+			w.log.Warn("closing the admin port", "error", err)
+		}
+	}
+	if w.server != nil {
+		w.server.Close()
+	}
+	if w.origin != nil {
+		if err := w.origin.Close(); err != nil {
+			w.log.Warn("closing the origin", "error", err)
+		}
+	}
+}
+
+// tenants says who requests are, as long as there is neither policy nor
+// coordinator to say more.
+func (w *worker) tenants() admin.Tenants {
+	if w.flags.anonymousTenant == "" {
+		return admin.Tenants{Mode: "none",
+			Note: "no policy, no coordinator, no anonymous tenant: every request is answered 401"}
+	}
+	return admin.Tenants{Mode: "anonymous", Anonymous: w.flags.anonymousTenant,
+		Note: "no policy, no coordinator: every request is tenant " + w.flags.anonymousTenant + ", without limits"}
+}
+
+func (w *worker) rings() int {
+	if w.flags.rings > 0 {
+		return w.flags.rings
+	}
+	return runtime.NumCPU()
+}
+
+func (w *worker) originPath() string {
+	abs, err := filepath.Abs(w.flags.origin)
+	if err != nil {
+		return w.flags.origin
+	}
+	return abs
+}
+
+func readable(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func isLoopback(addr string) bool {
+	ap, err := netip.ParseAddrPort(addr)
+	return err == nil && ap.Addr().Unmap().IsLoopback()
+}
