@@ -93,7 +93,7 @@ func checkStatus(t *testing.T, p *process) {
 // new clients away and readyz to 503, delivers the rest, and exits with 0.
 func TestDrainLosesNothing(t *testing.T) {
 	dir := t.TempDir()
-	big := object(t, dir, "big", 48<<20) // more than both sockets hold
+	big := object(t, dir, "big", 24<<20) // more than both sockets hold
 	p := startProcess(t, dir)
 	res := open(t, p.data+"/big")
 	defer func() { _ = res.Body.Close() }()
@@ -151,7 +151,7 @@ func TestDrainClosesIdle(t *testing.T) {
 func stalled(t *testing.T, flags ...string) *process {
 	t.Helper()
 	dir := t.TempDir()
-	object(t, dir, "big", 48<<20)
+	object(t, dir, "big", 24<<20)
 	p := startProcess(t, dir, append(flags, "--min-drain-rate=0")...)
 	res := open(t, p.data+"/big")
 	t.Cleanup(func() { _ = res.Body.Close() })
