@@ -2,6 +2,7 @@ package admin
 
 import (
 	"io"
+	"math"
 	"os/exec"
 	"reflect"
 	"regexp"
@@ -137,5 +138,16 @@ func TestKeepFamilies(t *testing.T) {
 	want := "# HELP a First.\n# TYPE a gauge\na 1\n# HELP c Third\\nline.\n# TYPE c gauge\nc{x=\"y\"} 3\n"
 	if e.String() != want {
 		t.Errorf("got %q, want %q", e.String(), want)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 7: "7", -7: "-7", 1 << 40: "1099511627776", 1<<53 - 1: "9007199254740991",
+		1 << 53: "9.007199254740992e+15", 1e300: "1e+300", 0.004096: "0.004096", 1e-6: "1e-06", math.Inf(1): "+Inf",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("number(%g) = %s, want %s", v, got, want)
+		}
 	}
 }
