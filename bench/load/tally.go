@@ -1,0 +1,140 @@
+package load
+
+import (
+	"fmt"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The latency histogram spans a microsecond to two minutes at three digits, in nanoseconds.
+const (
+	histMin    = 1_000
+	histMax    = 120_000_000_000
+	histDigits = 3
+)
+
+// Fault is why a request or a connection failed.
+type Fault int
+
+const (
+	FaultConnect Fault = iota // connection refused or not made
+	FaultSend                 // the request could not be written
+	FaultRecv                 // reading failed
+	FaultEOF                  // the server closed with a response owed
+	FaultHead                 // a response that cannot be delimited
+	FaultStatus               // another status than the request must yield
+	FaultLength               // another Content-Length than the request must yield
+	FaultTimeout              // no complete response in time
+	numFaults
+)
+
+var faultNames = [numFaults]string{"connect", "send", "recv", "eof", "head", "status", "length", "timeout"}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// span is the part of a connection's time that lies in the measured window.
+type span struct {
+	done  int64 // responses completed in the window
+	bytes int64 // body bytes received in the window
+	busy  int64 // ns with a request in flight, cut to the window
+}
+
+// tally adds up one stream on one thread. It has no clock: times are nanoseconds of any one clock.
+type tally struct {
+	from, to int64 // the window; from < 0 before it opens, to < 0 while it is open
+	hist     *hdrhistogram.Histogram
+	done     int64   // good responses completed in the window
+	bytes    int64   // body bytes received in the window, of any response
+	part     float64 // responses cut by the window's edges, by the share of their body inside
+	latSum   int64   // ns, of the done
+	latMax   int64
+	allDone  int64 // since the start, warm-up included
+	allBytes int64
+	faults   [numFaults]int64 // since the start: an error in the warm-up is one too
+	statuses [1000]int64      // faulty ones, by code
+	redials  int64            // connections closed by the server with nothing owed
+}
+
+func newTally() *tally {
+	return &tally{from: -1, to: -1, hist: hdrhistogram.New(histMin, histMax, histDigits)}
+}
+
+// completed records a good response that took from start to end.
+func (t *tally) completed(s *span, start, end int64) {
+	t.allDone++
+	if t.from < 0 {
+		return
+	}
+	lat := end - start
+	t.done++
+	t.latSum += lat
+	t.latMax = max(t.latMax, lat)
+	t.hist.RecordValue(min(max(lat, histMin), histMax))
+	s.done++
+	s.busy += end - max(start, t.from)
+}
+
+// received counts body bytes as they arrive.
+func (t *tally) received(s *span, n int64) {
+	t.allBytes += n
+	if t.from >= 0 {
+		t.bytes += n
+		s.bytes += n
+	}
+}
+
+// edge accounts for a request that is in flight while the window opens (sign -1) or closes (sign +1);
+// share is the part of its body that has arrived.
+func (t *tally) edge(sign float64, share float64) { t.part += sign * share }
+
+// pending adds the time in flight of a request that the closing window cuts.
+func (t *tally) pending(s *span, start int64) { s.busy += t.to - max(start, t.from) }
+
+// stop adds the time in flight of a request that failed at end.
+func (t *tally) stop(s *span, start, end int64) {
+	if t.from >= 0 {
+		s.busy += end - max(start, t.from)
+	}
+}
+
+// seconds is the length of the closed window.
+func (t *tally) seconds() float64 { return float64(t.to-t.from) / 1e9 }
+
+// littleTolerance is how far rate x latency may be from the number of connections.
+const littleTolerance = 0.05
+
+// little is one closed-loop row in the terms of Little's law: rate x mean latency = requests in flight.
+type little struct {
+	conns   int
+	stalled int     // connections without a single response in the window
+	seconds float64 // length of the window
+	latSum  float64 // s, over responses completed in the window
+	latMax  float64 // s
+	busy    float64 // s in flight, cut to the window, of the connections that are not stalled
+}
+
+// product is rate x mean latency of the responses that completed in the window.
+func (l little) product() float64 { return l.latSum / l.seconds }
+
+// inFlight is the same with the requests that straddle an edge counted by their part inside.
+func (l little) inFlight() float64 { return l.busy / l.seconds }
+
+// check returns why the row must not be quoted, or "".
+//
+// Two forms are checked, because each is blind where the other sees. The plain product is what the
+// printed figures multiply to, yet each connection may gain or lose one latency at the edges, so long
+// latencies in a short window widen its tolerance by exactly that much. The cut form has no edges and
+// gets 5 % whatever the latencies: it falls when connections are dead or idle between requests.
+func (l little) check() string {
+	n := float64(l.conns)
+	if d := l.inFlight()/n - 1; d < -littleTolerance || d > littleTolerance {
+		return fmt.Sprintf("Little's law: %.2f requests in flight on average with %d connections (%+.1f %%, %d of them without a response)",
+			l.inFlight(), l.conns, 100*d, l.stalled)
+	}
+	tol := littleTolerance + l.latMax/l.seconds
+	if d := l.product()/n - 1; d < -tol || d > tol {
+		return fmt.Sprintf("Little's law: rate x mean latency is %.2f with %d connections (%+.1f %%, allowed %.1f %%)",
+			l.product(), l.conns, 100*d, 100*tol)
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+package load
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestLittle(t *testing.T) {
+	good := little{conns: 16, seconds: 0.5, latSum: 8, latMax: 0.001, busy: 8}
+	tests := []struct {
+		name string
+		with func(*little)
+		want string // part of the refusal, "" for none
+	}{
+		{"exact", func(*little) {}, ""},
+		{"4 % idle", func(l *little) { l.busy, l.latSum = 7.7, 7.7 }, ""},
+		{"6 % idle", func(l *little) { l.busy = 7.5 }, "requests in flight"},
+		{"one of sixteen dead", func(l *little) { l.busy, l.stalled = 7.5, 1 }, "1 of them without a response"},
+		{"latencies too small for the rate", func(l *little) { l.latSum = 7.5 }, "rate x mean latency is 15.00"},
+		{"latencies too large for the rate", func(l *little) { l.latSum = 8.5 }, "rate x mean latency is 17.00"},
+		{"edges of long responses explain it", func(l *little) { l.latSum, l.latMax = 7.5, 0.1 }, ""},
+		{"edges never excuse idle connections", func(l *little) { l.busy, l.latMax = 7.5, 0.1 }, "requests in flight"},
+	}
+	for _, tt := range tests {
+		l := good
+		tt.with(&l)
+		got := l.check()
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A connection that is never idle is in flight for the whole window, wherever the edges cut.
+func TestTallyBackToBackFillsTheWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lat := rapid.SliceOfN(rapid.Int64Range(1000, 50_000), 3, 40).Draw(t, "latencies")
+		end := int64(0)
+		for _, l := range lat {
+			end += l
+		}
+		from := rapid.Int64Range(0, end-1).Draw(t, "from")
+		to := rapid.Int64Range(from+1, end).Draw(t, "to")
+		ta, s := newTally(), span{}
+		now := int64(0)
+		for _, l := range lat {
+			if ta.from < 0 && now+l > from {
+				ta.from = from
+			}
+			if ta.from >= 0 && now+l > to {
+				break
+			}
+			ta.completed(&s, now, now+l)
+			now += l
+		}
+		ta.to = to
+		ta.pending(&s, now)
+		if s.busy != to-from {
+			t.Fatalf("in flight for %d ns of a window of %d ns", s.busy, to-from)
+		}
+	})
+}
+
+func TestTallyCountsNothingButTotalsBeforeTheWindow(t *testing.T) {
+	ta, s := newTally(), span{}
+	ta.received(&s, 100)
+	ta.completed(&s, 10, 20)
+	if ta.done != 0 || ta.bytes != 0 || s != (span{}) || ta.hist.TotalCount() != 0 {
+		t.Errorf("warm-up leaked into the window: %+v %+v", ta.done, s)
+	}
+	if ta.allDone != 1 || ta.allBytes != 100 {
+		t.Errorf("totals %d, %d; want 1, 100", ta.allDone, ta.allBytes)
+	}
+}
+
+func TestTallyHistogramKeepsThreeDigits(t *testing.T) {
+	ta, s := newTally(), span{}
+	ta.from = 0
+	for i := int64(1); i <= 1000; i++ {
+		ta.completed(&s, 0, i*1000)
+	}
+	for q, want := range map[float64]float64{50: 500e3, 90: 900e3, 99: 990e3, 100: 1000e3} {
+		if got := float64(ta.hist.ValueAtQuantile(q)); math.Abs(got/want-1) > 0.002 {
+			t.Errorf("p%g: got %g ns, want %g within 0.2 %%", q, got, want)
+		}
+	}
+	if ta.latSum != 500500*1000 || ta.latMax != 1000*1000 {
+		t.Errorf("sum %d, max %d", ta.latSum, ta.latMax)
+	}
+}
+
+func TestTallyCompletedAllocs(t *testing.T) {
+	ta, s := newTally(), span{}
+	ta.from = 0
+	if n := testing.AllocsPerRun(100, func() { ta.completed(&s, 0, 50_000) }); n != 0 {
+		t.Errorf("%v allocations per response, want 0", n)
+	}
+}
