@@ -164,3 +164,10 @@ func (c *Config) host() (string, error) {
 
 // ErrNoResponse is the cause when a run ended without a single good response.
 var ErrNoResponse = errors.New("no response in the measured window")
+
+func trimSlash(s string) string { return strings.TrimSuffix(s, "/") }
+
+func splitHeader(h string) (name, value string) {
+	name, value, _ = strings.Cut(h, ":")
+	return strings.TrimSpace(name), strings.TrimSpace(value)
+}

@@ -1,0 +1,390 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// fakeServer answers every GET by its script; HEAD always tells the truth.
+type fakeServer struct {
+	ln    net.Listener
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	size  int
+	// answer writes one response and says whether to keep the connection. nth counts GETs.
+	answer func(c net.Conn, req *http.Request, nth int64) (keep bool)
+	gets   atomic.Int64
+}
+
+func startFake(t *testing.T, size int, answer func(net.Conn, *http.Request, int64) bool) *fakeServer {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeServer{ln: ln, size: size, answer: answer, conns: map[net.Conn]bool{}}
+	f.wg.Go(f.accept)
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fakeServer) accept() {
+	for {
+		c, err := f.ln.Accept()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.conns[c] = true
+		f.mu.Unlock()
+		f.wg.Go(func() { f.serve(c) })
+	}
+}
+
+func (f *fakeServer) serve(c net.Conn) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for {
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		if req.Method == http.MethodHead {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", f.size)
+			continue
+		}
+		if !f.answer(c, req, f.gets.Add(1)) {
+			return
+		}
+	}
+}
+
+func (f *fakeServer) stop() {
+	f.ln.Close()
+	f.mu.Lock()
+	for c := range f.conns {
+		c.Close()
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}
+
+func (f *fakeServer) config(conns int) Config {
+	return Config{Target: "http://" + f.ln.Addr().String(), DurationS: 0.1, Block: true,
+		Streams: []Stream{{Name: "s", Conns: conns, Keys: []string{"/k"}}}}
+}
+
+func ok(c io.Writer, size int) bool {
+	_, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
+	return err == nil
+}
+
+func run(t *testing.T, c Config) (*Result, StreamResult) {
+	t.Helper()
+	r, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, r.Streams[0]
+}
+
+func TestRunClosedLoop(t *testing.T) {
+	for _, size := range []int{0, 1, 3000, 300_000} {
+		for _, copyBody := range []bool{false, true} {
+			f := startFake(t, size, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, size) })
+			c := f.config(4)
+			c.Copy, c.Threads, c.WarmupS = copyBody, 2, 0.02
+			r, s := run(t, c)
+			if s.Errors != 0 || s.Requests == 0 || s.Rate <= 0 || s.P50US <= 0 || s.P50US > s.P99US || s.P99US > s.MaxUS*1.01 {
+				t.Errorf("size %d, copy %v: %+v", size, copyBody, s)
+			}
+			if got := s.GBps * 1e9 * r.Seconds; size > 0 && (got < 0.5*float64(s.Requests*int64(size)) || len(s.PerConn) != 4) {
+				t.Errorf("size %d: %.0f body bytes for %d responses on %d connections", size, got, s.Requests, len(s.PerConn))
+			}
+		}
+	}
+}
+
+// Responses that arrive byte by byte, or with the head cut anywhere, count like whole ones.
+func TestRunSplitResponses(t *testing.T) {
+	f := startFake(t, 5, func(c net.Conn, _ *http.Request, nth int64) bool {
+		wire := "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+		cut := int(nth) % len(wire)
+		io.WriteString(c, wire[:cut])
+		runtime.Gosched()
+		_, err := io.WriteString(c, wire[cut:])
+		return err == nil
+	})
+	if _, s := run(t, f.config(2)); s.Errors != 0 || s.Requests == 0 {
+		t.Errorf("%d requests, %d errors: %v", s.Requests, s.Errors, s.ByFault)
+	}
+}
+
+func TestRunRanges(t *testing.T) {
+	f := startFake(t, 1000, func(c net.Conn, req *http.Request, _ int64) bool {
+		var first, last int
+		if _, err := fmt.Sscanf(req.Header.Get("Range"), "bytes=%d-%d", &first, &last); err != nil {
+			return ok(c, 1000)
+		}
+		n := last - first + 1
+		_, err := fmt.Fprintf(c, "HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("r", n))
+		return err == nil
+	})
+	c := f.config(2)
+	c.Streams[0].Range = Range{Kind: "random", Length: 100}
+	if _, s := run(t, c); s.Errors != 0 || s.Requests == 0 {
+		t.Errorf("%d requests, %d errors: %v", s.Requests, s.Errors, s.ByFault)
+	}
+}
+
+// Each way of being wrong is counted under its own name, and never among the good responses.
+func TestRunCountsFaults(t *testing.T) {
+	tests := []struct {
+		fault  Fault
+		answer func(net.Conn, *http.Request, int64) bool
+	}{
+		{FaultStatus, func(c net.Conn, _ *http.Request, _ int64) bool {
+			_, err := io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno")
+			return err == nil
+		}},
+		{FaultLength, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, 9) }},
+		{FaultHead, func(c net.Conn, _ *http.Request, _ int64) bool { io.WriteString(c, "nonsense\r\n\r\n"); return true }},
+		{FaultHead, func(c net.Conn, _ *http.Request, _ int64) bool {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxx")
+			return true
+		}},
+		{FaultEOF, func(c net.Conn, _ *http.Request, _ int64) bool { return false }},
+		{FaultEOF, func(c net.Conn, _ *http.Request, _ int64) bool {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+			return false
+		}},
+		{FaultEOF, func(c net.Conn, _ *http.Request, _ int64) bool { // a reset instead of an end
+			c.(*net.TCPConn).SetLinger(0)
+			return false
+		}},
+	}
+	for i, tt := range tests {
+		f := startFake(t, 10, tt.answer)
+		r, s := run(t, f.config(2))
+		if s.ByFault[tt.fault.String()] == 0 || s.Requests != 0 || s.Errors != s.ByFault[tt.fault.String()] {
+			t.Errorf("case %d: want only %s errors and no good response, got %d good, %v", i, tt.fault, s.Requests, s.ByFault)
+		}
+		if len(r.Refused) != 1 || !strings.Contains(r.Refused[0], tt.fault.String()) {
+			t.Errorf("case %d: a run without a good response is refused and names the cause; got %q", i, r.Refused)
+		}
+	}
+}
+
+func TestRunTimeout(t *testing.T) {
+	release := make(chan struct{})
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, _ int64) bool { <-release; return false })
+	c := f.config(2)
+	c.TimeoutS, c.DurationS = 0.02, 0.3
+	_, s := run(t, c)
+	close(release)
+	if s.ByFault["timeout"] == 0 {
+		t.Errorf("a silent server gave %v, want timeouts", s.ByFault)
+	}
+}
+
+// One connection of four never answers: the row loses a quarter of its requests in flight.
+func TestRunRefusesARowWithADeadConnection(t *testing.T) {
+	release := make(chan struct{})
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, nth int64) bool {
+		if nth == 1 {
+			<-release
+			return false
+		}
+		return ok(c, 10)
+	})
+	r, s := run(t, f.config(4))
+	close(release)
+	if len(r.Refused) != 1 || !strings.Contains(r.Refused[0], "Little's law") || s.Stalled != 1 {
+		t.Errorf("refused %q with %d stalled; want Little's law and 1", r.Refused, s.Stalled)
+	}
+}
+
+// A server that announces the close is in its right: the connection is dialled again, no error.
+func TestRunRedialsAfterConnectionClose(t *testing.T) {
+	f := startFake(t, 2, func(c net.Conn, _ *http.Request, _ int64) bool {
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+		return false
+	})
+	if _, s := run(t, f.config(2)); s.Redials < 2 || s.Errors != 0 || s.Requests < 2 {
+		t.Errorf("%d responses, %d redials, errors %v", s.Requests, s.Redials, s.ByFault)
+	}
+}
+
+func TestRunOpenLoopKeepsTheRate(t *testing.T) {
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, 10) })
+	c := f.config(8)
+	c.Streams[0].Rate, c.DurationS = 500, 0.4
+	r, s := run(t, c)
+	if sent := f.gets.Load(); sent > 201 || s.Requests > sent {
+		t.Errorf("%d sent and %d answered in 0.4 s at 500/s", sent, s.Requests)
+	}
+	if len(r.Refused) > 0 || s.Requests == 0 {
+		t.Errorf("refused %q, %d requests", r.Refused, s.Requests)
+	}
+}
+
+// With one connection and a server that answers only the first request, the others fall due and are
+// reported as behind: latency of a stall is not lost (coordinated omission).
+func TestRunOpenLoopReportsWhatItCouldNotSend(t *testing.T) {
+	release := make(chan struct{})
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, nth int64) bool {
+		if nth > 1 {
+			<-release
+		}
+		return ok(c, 10)
+	})
+	c := f.config(1)
+	c.Streams[0].Rate, c.DurationS = 1000, 0.2
+	_, s := run(t, c)
+	close(release)
+	if s.Behind < 150 {
+		t.Errorf("behind by %d of 200 requests", s.Behind)
+	}
+}
+
+func TestRunTwoStreams(t *testing.T) {
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, 10) })
+	c := f.config(2)
+	c.Streams = append(c.Streams, Stream{Name: "b", Conns: 3, Keys: []string{"/x", "/y"}, Order: "random"})
+	r, _ := run(t, c)
+	if len(r.Streams) != 2 || r.Streams[0].Requests == 0 || r.Streams[1].Requests == 0 || len(r.Streams[1].PerConn) != 3 {
+		t.Errorf("%+v", r.Streams)
+	}
+}
+
+func TestRunServerCPU(t *testing.T) {
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, 10) })
+	c := f.config(2)
+	c.ServerPIDs = []int{syscall.Getpid()}
+	if r, _ := run(t, c); r.Server == nil || r.Server.Busy <= 0 || r.Server.PerRequest <= 0 {
+		t.Errorf("server CPU %+v, refused %q", r.Server, r.Refused)
+	}
+	c.ServerPIDs = []int{1 << 30}
+	if r, _ := run(t, c); r.Server != nil || len(r.Refused) == 0 {
+		t.Error("CPU time of a process that does not exist was accepted")
+	}
+}
+
+func TestRunStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, nth int64) bool {
+		if nth == 10 {
+			cancel()
+		}
+		return ok(c, 10)
+	})
+	c := f.config(2)
+	c.DurationS = 60
+	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestRunWithoutServer(t *testing.T) {
+	f := startFake(t, 10, nil)
+	f.ln.Close()
+	if _, err := Run(context.Background(), f.config(1)); err == nil {
+		t.Error("no error without a server")
+	}
+}
+
+// Nothing is allocated per request. The bound is for the whole run: the answers must be many more.
+func TestRunAllocs(t *testing.T) {
+	wire := []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer ln.Close()
+	wg.Go(func() { // the first connection is the HEAD's, the second carries the load without allocating
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				buf := make([]byte, 4096)
+				for {
+					n, err := c.Read(buf)
+					if err != nil {
+						return
+					}
+					w := wire
+					if string(buf[:min(n, 4)]) == "HEAD" {
+						w = wire[:len(wire)-5]
+					}
+					if _, err := c.Write(w); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	c := Config{Target: "http://" + ln.Addr().String(), DurationS: 0.5, Block: true, Streams: []Stream{{Conns: 4, Keys: []string{"/k"}}}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, s := run(t, c)
+	runtime.ReadMemStats(&after)
+	if n := after.Mallocs - before.Mallocs; s.Requests < 5000 {
+		t.Skipf("only %d requests: the machine is too busy to tell", s.Requests)
+	} else if n > 2000 {
+		t.Errorf("%d allocations for %d requests", n, s.Requests)
+	}
+}
+
+func TestConfigRefusals(t *testing.T) {
+	good := func() Config {
+		return Config{Target: "http://h:1", DurationS: 1, Streams: []Stream{{Conns: 1, Keys: []string{"/k"}}}}
+	}
+	g := good()
+	if err := g.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]func(*Config){
+		"https":            func(c *Config) { c.Target = "https://h:1" },
+		"path":             func(c *Config) { c.Target = "http://h:1/x" },
+		"no stream":        func(c *Config) { c.Streams = nil },
+		"no duration":      func(c *Config) { c.DurationS = 0 },
+		"endless":          func(c *Config) { c.DurationS = 1e9 },
+		"timeout":          func(c *Config) { c.TimeoutS = -1 },
+		"threads":          func(c *Config) { c.Threads = 2 },
+		"negative threads": func(c *Config) { c.Threads = -1 },
+		"header":           func(c *Config) { c.Headers = []string{"nope"} },
+		"header injection": func(c *Config) { c.Headers = []string{"A: b\r\nC: d"} },
+		"no key":           func(c *Config) { c.Streams[0].Keys = nil },
+		"relative key":     func(c *Config) { c.Streams[0].Keys = []string{"k"} },
+		"key with space":   func(c *Config) { c.Streams[0].Keys = []string{"/a b"} },
+		"order":            func(c *Config) { c.Streams[0].Order = "zipf" },
+		"rate":             func(c *Config) { c.Streams[0].Rate = -1 },
+		"range kind":       func(c *Config) { c.Streams[0].Range = Range{Kind: "odd", Length: 1} },
+		"range length":     func(c *Config) { c.Streams[0].Range = Range{Kind: "random"} },
+		"connections":      func(c *Config) { c.Streams[0].Conns = MaxConns + 1 },
+	}
+	for name, breakIt := range tests {
+		c := good()
+		breakIt(&c)
+		if err := c.Validate(); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package load
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	retryAfter = int64(10 * time.Millisecond) // a failed connection is dialled again after this
+	sweepEvery = int64(50 * time.Millisecond) // how often timeouts are looked for
+	copyBuffer = 256 << 10
+	maxEvents  = 512
+)
+
+// worker is one thread of the generator. Everything in it belongs to that thread until run returns.
+type worker struct {
+	cfg      *Config
+	cpu      int // to pin to, -1 for none
+	epfd     int
+	addr     unix.Sockaddr
+	family   int
+	base     time.Time // the clock's zero, the same for all workers
+	stop     *atomic.Bool
+	copyBody bool
+	buf      []byte
+	events   []unix.EpollEvent
+	conns    []conn
+	broken   []*conn // in the order they broke; at most every connection once
+	streams  []*streamWork
+	meter    *cpuMeter // on the first worker only
+
+	began     int64 // when its thread started the run
+	openAt    int64 // when the window is to open and close
+	closeAt   int64
+	measuring bool
+	sweepAt   int64
+	idleNS    int64 // in the window, in epoll_wait with nothing to do
+}
+
+// streamWork is a stream's share on one worker.
+type streamWork struct {
+	plan   *plan
+	tally  *tally
+	open   bool // open loop
+	pace   pace
+	free   []*conn // open loop: connections that can carry a request
+	behind int64   // open loop: due and not sent when the window closed
+	conns  int
+}
+
+// forget takes an idle connection out of the free list. That is rare, so a scan does.
+func (s *streamWork) forget(c *conn) {
+	if i := slices.Index(s.free, c); i >= 0 {
+		s.free = slices.Delete(s.free, i, i+1)
+	}
+}
+
+func (w *worker) clock() int64 { return int64(time.Since(w.base)) }
+
+// run carries the load until the window has closed or stop is set. It keeps its thread.
+func (w *worker) run() error {
+	runtime.LockOSThread() // never unlocked: the pinned and raised thread must end with this goroutine
+	if err := w.settle(); err != nil {
+		return err
+	}
+	var err error
+	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	defer w.close()
+	w.began = w.clock()
+	w.openAt = w.began + int64(w.cfg.WarmupS*1e9)
+	for _, s := range w.streams {
+		s.pace.start = w.began
+	}
+	for i := range w.conns {
+		w.broken = append(w.broken, &w.conns[i])
+	}
+	w.loop()
+	return nil
+}
+
+// settle pins and raises the thread.
+func (w *worker) settle() error {
+	if w.cpu >= 0 {
+		if err := Pin(w.cpu); err != nil {
+			return err
+		}
+	}
+	if w.cfg.Hygiene {
+		return Raise()
+	}
+	return nil
+}
+
+func (w *worker) close() {
+	for i := range w.conns {
+		if w.conns[i].fd >= 0 {
+			unix.Close(w.conns[i].fd)
+		}
+	}
+	unix.Close(w.epfd)
+}
+
+func (w *worker) loop() {
+	before := w.clock()
+	for !w.stop.Load() {
+		n, errno := sysWait(w.epfd, w.events, w.timeout())
+		now := w.clock()
+		if errno != 0 {
+			n = 0
+		}
+		if w.measuring && (n == 0 || w.cfg.Block) {
+			w.idleNS += now - before
+		}
+		for i := range w.events[:n] {
+			w.dispatch(&w.events[i])
+		}
+		if w.turn(now) {
+			return
+		}
+		before = w.clock()
+	}
+}
+
+// timeout is how long epoll may sleep, in ms: an open loop and broken connections need the clock.
+func (w *worker) timeout() int {
+	switch {
+	case !w.cfg.Block:
+		return 0
+	case len(w.broken) > 0 || slices.ContainsFunc(w.streams, func(s *streamWork) bool { return s.open }):
+		return 1
+	}
+	return 5
+}
+
+// dispatch hands an event to its connection. The cookie carries the generation, since a connection
+// may have been closed and dialled again by an earlier event of the same batch.
+func (w *worker) dispatch(e *unix.EpollEvent) {
+	c := &w.conns[e.Fd]
+	if c.gen != e.Pad || c.state == broken {
+		return
+	}
+	if e.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+		w.writable(c)
+	}
+	if e.Events&(unix.EPOLLIN|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+		w.readable(c)
+	}
+	if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP) != 0 {
+		w.hangup(c)
+	}
+}
+
+// turn does what the clock asks for and says whether the run is over.
+func (w *worker) turn(now int64) (over bool) {
+	if !w.measuring && now >= w.openAt {
+		w.openWindow()
+	}
+	if w.measuring && now >= w.closeAt {
+		w.closeWindow()
+		return true
+	}
+	if len(w.broken) > 0 {
+		w.redial(now)
+	}
+	for _, s := range w.streams {
+		if s.open {
+			w.paced(s, now)
+		}
+	}
+	if now >= w.sweepAt {
+		w.sweepAt = now + sweepEvery
+		w.sweep(now)
+	}
+	return false
+}
+
+// paced sends what is due, as far as there are free connections.
+func (w *worker) paced(s *streamWork, now int64) {
+	for len(s.free) > 0 {
+		due := s.pace.due()
+		if due > now {
+			return
+		}
+		s.pace.take()
+		c := s.free[len(s.free)-1]
+		s.free = s.free[:len(s.free)-1]
+		w.issue(c, due, now)
+	}
+}
+
+// redial dials the connections whose time has come.
+func (w *worker) redial(now int64) {
+	later := w.broken[:0]
+	for _, c := range w.broken {
+		if c.since > now || !w.connect(c, now) {
+			later = append(later, c)
+		}
+	}
+	w.broken = later
+}
+
+func (w *worker) connect(c *conn, now int64) bool {
+	fd, err := dial(w.addr, w.family)
+	if err == nil {
+		ev := unix.EpollEvent{Fd: c.slot, Pad: c.gen + 1}
+		ev.Events = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&0xffffffff
+		if err = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+			unix.Close(fd)
+		}
+	}
+	if err != nil {
+		c.stream.tally.faults[FaultConnect]++
+		c.since = now + retryAfter
+		return false
+	}
+	c.fd, c.gen, c.state, c.since = fd, c.gen+1, connecting, now
+	return true
+}
+
+// sweep gives up on requests and connects that take too long.
+func (w *worker) sweep(now int64) {
+	limit := now - int64(w.cfg.TimeoutS*1e9)
+	for i := range w.conns {
+		c := &w.conns[i]
+		if (c.state == busy || c.state == connecting) && c.since < limit {
+			w.fault(c, FaultTimeout)
+		}
+	}
+}
+
+// openWindow starts measuring. The clock is read after the meter, which takes tens of microseconds.
+func (w *worker) openWindow() {
+	if w.meter != nil {
+		w.meter.open()
+	}
+	now := w.clock()
+	w.measuring, w.closeAt = true, now+int64(w.cfg.DurationS*1e9)
+	for _, s := range w.streams {
+		s.tally.from = now
+	}
+	w.edges(-1)
+}
+
+func (w *worker) closeWindow() {
+	now := w.clock()
+	if w.meter != nil {
+		w.meter.close()
+	}
+	for _, s := range w.streams {
+		s.tally.to = now
+		if s.open {
+			s.behind = s.pace.behind(now)
+		}
+	}
+	w.edges(+1)
+	for i := range w.conns {
+		if c := &w.conns[i]; c.state == busy {
+			c.stream.tally.pending(&c.span, c.start)
+		}
+	}
+}
+
+// edges accounts for the responses that the edge of the window cuts.
+func (w *worker) edges(sign float64) {
+	for i := range w.conns {
+		if c := &w.conns[i]; c.state == busy && c.frame.body && c.frame.head.length > 0 {
+			c.stream.tally.edge(sign, float64(c.frame.got())/float64(c.frame.head.length))
+		}
+	}
+}
