@@ -1,0 +1,46 @@
+package bed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/talon-worker/talon/bench/load"
+)
+
+// Client runs the load generator as a process of its own on its own core.
+type Client struct {
+	Path  string // of talon-load
+	CPU   int
+	Raise bool
+}
+
+// Measure runs one measurement. A refused result is returned as such, with Refused set.
+func (cl Client) Measure(ctx context.Context, c load.Config) (*load.Result, error) {
+	c.CPUs, c.Hygiene = []int{cl.CPU}, cl.Raise
+	in, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	p, err := Start(Spec{Argv: []string{cl.Path, "--json", "--config", "-"}, CPU: cl.CPU, Raise: cl.Raise, In: bytes.NewReader(in), Out: &out})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Stop()
+	limit := time.Duration((c.WarmupS + c.DurationS + c.TimeoutS + 10) * float64(time.Second))
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(limit):
+		return nil, fmt.Errorf("talon-load did not end within %v", limit)
+	}
+	var r load.Result
+	if json.Unmarshal(out.Bytes(), &r) != nil {
+		return nil, fmt.Errorf("talon-load: %v: %s", p.Wait(), p.Log())
+	}
+	return &r, nil
+}

@@ -1,0 +1,113 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// readyTimeout is how long a server may take until it answers.
+const readyTimeout = 10 * time.Second
+
+// Server is a server under measurement.
+type Server struct {
+	Name string
+	// Argv is its command line; {listen}, {admin}, {dir} and {work} are put in by Up.
+	Argv []string
+	// Files are written before it starts, by name, with the same replacements.
+	Files map[string]string
+
+	Target string // http://host:port, once up
+	PIDs   []int
+	proc   *Proc
+}
+
+// Up starts the server on cpu and waits until it serves probe (a path with a body of some length).
+func (s *Server) Up(ctx context.Context, dir, work string, cpu int, raise bool, probe string) error {
+	listen, err := freePort()
+	if err != nil {
+		return err
+	}
+	admin, err := freePort()
+	if err != nil {
+		return err
+	}
+	put := strings.NewReplacer("{listen}", listen, "{admin}", admin, "{dir}", dir, "{work}", work)
+	for name, text := range s.Files {
+		if err := os.WriteFile(put.Replace(name), []byte(put.Replace(text)), 0o644); err != nil {
+			return err
+		}
+	}
+	argv := make([]string, len(s.Argv))
+	for i, a := range s.Argv {
+		argv[i] = put.Replace(a)
+	}
+	if s.proc, err = Start(Spec{Argv: argv, CPU: cpu, Raise: raise}); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	s.Target = "http://" + listen
+	if err := s.ready(ctx, s.Target+probe); err != nil {
+		s.Down()
+		return fmt.Errorf("%s: %w\n%s", s.Name, err, s.proc.Log())
+	}
+	s.PIDs = s.proc.Family()
+	return nil
+}
+
+// Down stops the server.
+func (s *Server) Down() {
+	if s.proc != nil {
+		s.proc.Stop()
+	}
+}
+
+func (s *Server) ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	tr := &http.Transport{DisableKeepAlives: true}
+	for {
+		err := probe(ctx, tr, url)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.proc.Done():
+			return fmt.Errorf("ended before it served anything: %v", s.proc.Wait())
+		case <-ctx.Done():
+			return fmt.Errorf("not ready within %v: %w", readyTimeout, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func probe(ctx context.Context, tr *http.Transport, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusUnauthorized {
+		return nil // without credentials the generator will tell the rest
+	}
+	return fmt.Errorf("HEAD %s: status %d", url, resp.StatusCode)
+}
+
+// freePort asks the kernel for a port on loopback. Another process could take it before the server
+// does; the server then says so and the run ends.
+func freePort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return "127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+}
