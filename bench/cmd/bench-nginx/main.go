@@ -1,0 +1,252 @@
+// Command bench-nginx measures talon side by side with nginx, net/http and a bare C sendfile loop, and
+// appends the figures to bench/results. Run it at the top of the repository, as root:
+//
+//	go run ./bench/cmd/bench-nginx                                # everything, about seven minutes
+//	go run ./bench/cmd/bench-nginx --sizes 4K,64K --conns 64      # a quick look, about a minute
+//
+// One core serves and another carries the load; see bench/README.md for how to read the tables.
+// Exit codes: 0 measured; 1 it could not run; 2 bad usage; 3 rows were refused in every round;
+// 4 with --strict, a floor was missed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/talon-worker/talon/bench/bed"
+	"github.com/talon-worker/talon/bench/load"
+)
+
+type options struct {
+	Sizes   []string `json:"sizes"`
+	Conns   []int    `json:"conns"`
+	Rounds  int      `json:"rounds"`
+	Servers []string `json:"servers"`
+	Warmup  float64  `json:"warmup_s"`
+	Window  float64  `json:"window_s"`
+	Args    string   `json:"talon_args"`
+	Headers []string `json:"-"` // may hold credentials
+	Copy    bool     `json:"copying_client"`
+
+	talon, dir, results      string
+	serverCPU, clientCPU     int
+	hygiene, strict, noWrite bool
+}
+
+var allServers = []string{"talon", "nginx", "nginx-nopush", "nginx-512k", "nginx-nopush-512k", "nethttp", "limit"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-nginx:", err)
+		os.Exit(2)
+	}
+	code, err := o.run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-nginx:", err)
+	}
+	os.Exit(code)
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	fs := flag.NewFlagSet("bench-nginx", flag.ExitOnError)
+	sizes := fs.String("sizes", "1K,4K,16K,64K,256K,1M,16M", "object sizes")
+	conns := fs.String("conns", "16,64", "connections")
+	servers := fs.String("servers", strings.Join(allServers, ","), "servers to measure")
+	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds, the order alternates")
+	fs.Float64Var(&o.Warmup, "warmup", 0.1, "seconds before each measured window")
+	fs.Float64Var(&o.Window, "window", 0.5, "seconds of each measured window (three times as long from 16M)")
+	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
+	fs.StringVar(&o.Args, "talon-args", bed.TalonArgs, "talon's arguments")
+	extra := fs.String("talon-extra", "", "arguments to add to --talon-args")
+	fs.Func("H", "header \"Name: value\" for every request, such as credentials; may be repeated", func(v string) error {
+		o.Headers = append(o.Headers, v)
+		return nil
+	})
+	fs.BoolVar(&o.Copy, "copy", false, "a client that copies bodies instead of discarding them")
+	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
+	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
+	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
+	fs.IntVar(&o.serverCPU, "server-cpu", 0, "core of the server")
+	fs.IntVar(&o.clientCPU, "client-cpu", 1, "core of the client")
+	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight -20 for every process (root)")
+	fs.BoolVar(&o.strict, "strict", false, "exit 4 if a floor is missed")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
+	}
+	o.Sizes, o.Servers = strings.Split(*sizes, ","), strings.Split(*servers, ",")
+	o.Args = strings.TrimSpace(o.Args + " " + *extra)
+	for c := range strings.SplitSeq(*conns, ",") {
+		n, err := strconv.Atoi(c)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("--conns %q: want numbers separated by commas", *conns)
+		}
+		o.Conns = append(o.Conns, n)
+	}
+	return o, o.validate()
+}
+
+func (o *options) validate() error {
+	for _, s := range o.Sizes {
+		if _, err := bed.ParseSize(s); err != nil {
+			return fmt.Errorf("--sizes: %w", err)
+		}
+	}
+	for _, s := range o.Servers {
+		if !slices.Contains(allServers, s) {
+			return fmt.Errorf("--servers: %q is none of %s", s, strings.Join(allServers, ","))
+		}
+	}
+	if o.Rounds < 1 || o.Rounds > 100 || o.Window <= 0 || o.Window > 60 || o.Warmup < 0 || o.Warmup > 60 {
+		return fmt.Errorf("rounds %d, window %gs, warm-up %gs: want 1-100 rounds, windows up to 60 s", o.Rounds, o.Window, o.Warmup)
+	}
+	if o.serverCPU == o.clientCPU {
+		return fmt.Errorf("server and client on the same core %d would measure neither", o.clientCPU)
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context) (int, error) {
+	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(work)
+	files := filepath.Join(work, "files")
+	if err := os.Mkdir(files, 0o755); err != nil {
+		return 1, err
+	}
+	if err := bed.MakeAll(files, o.Sizes); err != nil {
+		return 1, err
+	}
+	servers, err := o.servers(work)
+	if err != nil {
+		return 1, err
+	}
+	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
+	if err != nil {
+		return 1, err
+	}
+	for _, s := range servers {
+		defer s.Down()
+		if err := s.Up(ctx, files, work, o.serverCPU, o.hygiene, "/"+o.Sizes[0]); err != nil {
+			return 1, err
+		}
+	}
+	m := &matrix{o: o, servers: servers, client: bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene}}
+	return o.report(ctx, m)
+}
+
+// report measures cell by cell, prints each as it is done, and appends the whole at the end. A run
+// that is stopped midway appends nothing.
+func (o *options) report(ctx context.Context, m *matrix) (int, error) {
+	sheet := bed.Describe(o.hygiene)
+	text := header(sheet, o)
+	fmt.Print(text)
+	var cells []*cell
+	for _, size := range o.Sizes {
+		for _, conns := range o.Conns {
+			c, err := m.measure(ctx, size, conns)
+			if err != nil {
+				return 1, err
+			}
+			cells = append(cells, c)
+			part := c.table()
+			fmt.Print(part)
+			text += part
+		}
+	}
+	sum := summary(cells)
+	fmt.Print(sum)
+	if !o.noWrite {
+		name, err := bed.Append(o.results, "nginx", sheet, text+sum, map[string]any{"machine": sheet, "settings": o, "cells": cells})
+		if err != nil {
+			return 1, err
+		}
+		fmt.Println("appended to", name)
+	}
+	return o.exitCode(cells), nil
+}
+
+func (o *options) exitCode(cells []*cell) int {
+	code := 0
+	for _, c := range cells {
+		for i := range c.Rows {
+			if c.Rows[i].good() == 0 {
+				return 3
+			}
+		}
+		if v := c.Verdict; o.strict && v != nil && v.Word == short {
+			code = 4
+		}
+	}
+	return code
+}
+
+// servers makes what was asked for, building and installing what it needs.
+func (o *options) servers(work string) (out []*bed.Server, err error) {
+	want := func(name string) bool { return slices.Contains(o.Servers, name) }
+	if want("talon") {
+		if o.talon == "" {
+			if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
+				return nil, fmt.Errorf("%w (give a binary by --talon, or leave talon out of --servers)", err)
+			}
+		} else if o.talon, err = exec.LookPath(o.talon); err != nil {
+			return nil, err
+		}
+		out = append(out, bed.Talon("talon", o.talon, o.Args))
+	}
+	if slices.ContainsFunc(o.Servers, isNginx) {
+		path, err := bed.Install("nginx", bed.FindNginx, "nginx-light")
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range bed.Nginx(path) {
+			if want(s.Name) {
+				out = append(out, s)
+			}
+		}
+	}
+	if want("nethttp") {
+		path, err := bed.BuildGo(work, "./bench/cmd/peer-nethttp")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, bed.NetHTTP(path))
+	}
+	if want("limit") {
+		path, err := bed.BuildLimit(work)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, bed.Limit(path))
+	}
+	return out, nil
+}
+
+func isNginx(name string) bool { return strings.HasPrefix(name, "nginx") }
+
+// config is one measurement of one server.
+func (o *options) config(s *bed.Server, size string, conns int) load.Config {
+	window := o.Window
+	if n, _ := bed.ParseSize(size); n >= 16<<20 {
+		window *= 3 // 64 responses of 16 MiB take a quarter of a second: one window must hold several
+	}
+	return load.Config{Target: s.Target, WarmupS: o.Warmup, DurationS: window, Headers: o.Headers, Copy: o.Copy, ServerPIDs: s.PIDs,
+		Streams: []load.Stream{{Name: s.Name, Conns: conns, Keys: []string{"/" + size}}}}
+}
