@@ -111,7 +111,6 @@ func collectStream(cfg *Stream, i int, ws []*worker) (StreamResult, string) {
 	if s.Requests > 0 {
 		s.MeanUS = l.latSum / float64(s.Requests) * 1e6
 	}
-	s.MaxUS = l.latMax * 1e6
 	s.InFlight, s.LittleConn, s.Stalled = l.inFlight(), s.Rate*s.MeanUS/1e6, l.stalled
 	s.Fair = jain(s.PerConn)
 	return s, s.refusal(l)
@@ -137,6 +136,7 @@ func (s *StreamResult) add(w *streamWork, hist *hdrhistogram.Histogram) {
 	s.Behind += w.behind
 	s.Redials += t.redials
 	s.AllBytes += t.allBytes
+	s.MaxUS = max(s.MaxUS, float64(t.latMax)/1e3)
 	hist.Merge(t.hist)
 	for f, n := range t.faults {
 		if n > 0 {
@@ -162,7 +162,7 @@ func (s *StreamResult) addConns(w *worker, sw *streamWork) {
 func (l *little) add(w *worker, sw *streamWork, workers int) {
 	l.seconds += sw.tally.seconds() / float64(workers)
 	l.latSum += float64(sw.tally.latSum) / 1e9
-	l.latMax = max(l.latMax, float64(sw.tally.latMax)/1e9)
+	l.edge = max(l.edge, float64(max(sw.tally.latMax, sw.tally.ageMax))/1e9)
 	for i := range w.conns {
 		c := &w.conns[i]
 		switch {

@@ -48,6 +48,7 @@ type tally struct {
 	part     float64 // responses cut by the window's edges, by the share of their body inside
 	latSum   int64   // ns, of the done
 	latMax   int64
+	ageMax   int64 // ns, of the requests that the closing window cut
 	allDone  int64 // since the start, warm-up included
 	allBytes int64
 	faults   [numFaults]int64 // since the start: an error in the warm-up is one too
@@ -88,7 +89,10 @@ func (t *tally) received(s *span, n int64) {
 func (t *tally) edge(sign float64, share float64) { t.part += sign * share }
 
 // pending adds the time in flight of a request that the closing window cuts.
-func (t *tally) pending(s *span, start int64) { s.busy += t.to - max(start, t.from) }
+func (t *tally) pending(s *span, start int64) {
+	s.busy += t.to - max(start, t.from)
+	t.ageMax = max(t.ageMax, t.to-start)
+}
 
 // stop adds the time in flight of a request that failed at end.
 func (t *tally) stop(s *span, start, end int64) {
@@ -109,7 +113,7 @@ type little struct {
 	stalled int     // connections without a single response in the window
 	seconds float64 // length of the window
 	latSum  float64 // s, over responses completed in the window
-	latMax  float64 // s
+	edge    float64 // s, the longest that a request can straddle an edge: longest latency, or age when cut
 	busy    float64 // s in flight, cut to the window, of the connections that are not stalled
 }
 
@@ -122,8 +126,8 @@ func (l little) inFlight() float64 { return l.busy / l.seconds }
 // check returns why the row must not be quoted, or "".
 //
 // Two forms are checked, because each is blind where the other sees. The plain product is what the
-// printed figures multiply to, yet each connection may gain or lose one latency at the edges, so long
-// latencies in a short window widen its tolerance by exactly that much. The cut form has no edges and
+// printed figures multiply to, yet each connection may gain or lose one request at the edges, so long
+// ones in a short window widen its tolerance by exactly that much. The cut form has no edges and
 // gets 5 % whatever the latencies: it falls when connections are dead or idle between requests.
 func (l little) check() string {
 	n := float64(l.conns)
@@ -131,7 +135,7 @@ func (l little) check() string {
 		return fmt.Sprintf("Little's law: %.2f requests in flight on average with %d connections (%+.1f %%, %d of them without a response)",
 			l.inFlight(), l.conns, 100*d, l.stalled)
 	}
-	tol := littleTolerance + l.latMax/l.seconds
+	tol := littleTolerance + l.edge/l.seconds
 	if d := l.product()/n - 1; d < -tol || d > tol {
 		return fmt.Sprintf("Little's law: rate x mean latency is %.2f with %d connections (%+.1f %%, allowed %.1f %%)",
 			l.product(), l.conns, 100*d, 100*tol)

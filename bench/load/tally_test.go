@@ -9,7 +9,7 @@ import (
 )
 
 func TestLittle(t *testing.T) {
-	good := little{conns: 16, seconds: 0.5, latSum: 8, latMax: 0.001, busy: 8}
+	good := little{conns: 16, seconds: 0.5, latSum: 8, edge: 0.001, busy: 8}
 	tests := []struct {
 		name string
 		with func(*little)
@@ -21,8 +21,8 @@ func TestLittle(t *testing.T) {
 		{"one of sixteen dead", func(l *little) { l.busy, l.stalled = 7.5, 1 }, "1 of them without a response"},
 		{"latencies too small for the rate", func(l *little) { l.latSum = 7.5 }, "rate x mean latency is 15.00"},
 		{"latencies too large for the rate", func(l *little) { l.latSum = 8.5 }, "rate x mean latency is 17.00"},
-		{"edges of long responses explain it", func(l *little) { l.latSum, l.latMax = 7.5, 0.1 }, ""},
-		{"edges never excuse idle connections", func(l *little) { l.busy, l.latMax = 7.5, 0.1 }, "requests in flight"},
+		{"edges of long responses explain it", func(l *little) { l.latSum, l.edge = 7.5, 0.1 }, ""},
+		{"edges never excuse idle connections", func(l *little) { l.busy, l.edge = 7.5, 0.1 }, "requests in flight"},
 	}
 	for _, tt := range tests {
 		l := good
@@ -58,6 +58,10 @@ func TestTallyBackToBackFillsTheWindow(t *testing.T) {
 		}
 		ta.to = to
 		ta.pending(&s, now)
+		// The plain sum is off by what straddles the edges, never by more than the longest of that.
+		if d, edge := (to-from)-ta.latSum, max(ta.latMax, ta.ageMax); d > edge || -d > edge {
+			t.Fatalf("latencies add up to %d in a window of %d, off by more than the edges' %d", ta.latSum, to-from, edge)
+		}
 		if s.busy != to-from {
 			t.Fatalf("in flight for %d ns of a window of %d ns", s.busy, to-from)
 		}
