@@ -94,7 +94,7 @@ func (l *loop) expire(slot uint32) {
 		}
 	case stateSending, stateBlocked:
 		l.judgeDrain(c)
-	case stateOpening, stateStarved, stateFilling, stateReady, stateParked:
+	case stateOpening, stateStarved, stateFilling, stateVerifying, stateReady, stateParked:
 		l.startDrainWindow(c) // we are slow, not the client
 	case stateLingering:
 		l.close(c, c.reason)

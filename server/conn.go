@@ -13,6 +13,7 @@ const (
 	stateOpening                // the opener looks its object up
 	stateStarved                // a request is here, a send slab is not
 	stateFilling                // a ring READ fetches a small body
+	stateVerifying              // all is read; the file is looked at once more
 	stateSending                // the slab's bytes are with a ring SEND
 	stateReady                  // in the ready queue: its next chunk is due
 	stateBlocked                // the socket is full: POLLOUT is armed

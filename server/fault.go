@@ -48,6 +48,7 @@ const (
 	faultRange
 	faultInternal
 	faultBusy
+	faultChanged
 
 	faultCount
 )
@@ -93,6 +94,7 @@ var faultTable = [faultCount]struct {
 	faultRange:            {416, "the range lies beyond the end of the object"},
 	faultInternal:         {500, "the object could not be read"},
 	faultBusy:             {503, "the worker is at its limit; try again"},
+	faultChanged:          {503, "the object changed while it was read; try again"},
 }
 
 // status returns the status code to answer with, 0 for faultNone.

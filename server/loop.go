@@ -58,8 +58,12 @@ type loop struct {
 	ready   queue    // connections whose next chunk is due
 	starved queue    // connections that wait for a send slab
 	retry   []retry  // operations that found no room in the SQ
-	dead    deadlines
-	relief  int64 // mono ns of the next look for stalled senders
+
+	unverified []uint32 // connections whose file is looked at once more at the end of the turn
+	verifying  []uint32 // the other half of a double buffer
+	seen       glance   // the last file looked at before it was read
+	dead       deadlines
+	relief     int64 // mono ns of the next look for stalled senders
 
 	files   *origin.Files
 	scratch origin.Scratch
@@ -97,7 +101,7 @@ func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, b
 		ring: ring, listen: listen,
 		conns: make([]conn, slots), free: make([]uint32, 0, slots),
 		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
-		retry:     make([]retry, 0, 64),
+		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:     origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
 		requestID: seed, wallSec: math.MinInt64,
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
@@ -202,6 +206,7 @@ func (l *loop) turn() {
 	l.tryAgain()
 	l.feedStarved()
 	l.sendChunks()
+	l.verifyAll()
 	l.keepAccepting()
 	l.keepDraining()
 }

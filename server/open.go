@@ -33,7 +33,7 @@ func (l *loop) find(c *conn, key []byte) (f *origin.File, why fault, parked bool
 		return f, faultNone, false
 	}
 	if f, state := l.files.Lookup(key, l.now.mono); state == origin.Hit {
-		if l.unchanged(f) {
+		if l.current(f) {
 			l.stats.FilesHit++
 			return f, faultNone, false
 		}
@@ -56,15 +56,10 @@ func (l *loop) find(c *conn, key []byte) (f *origin.File, why fault, parked bool
 	return nil, openFault(err), false
 }
 
-// unchanged asks the kernel whether the file is still what its cached head says.
-func (l *loop) unchanged(f *origin.File) bool {
-	info, err := origin.Stat(f.FD)
-	return err == nil && info.Same(f.Info)
-}
-
 // outdated makes the cache open the file's key anew for the next request.
 func (l *loop) outdated(f *origin.File) {
 	l.stats.FilesChanged++
+	l.seen = glance{}
 	l.closeFile(l.files.Forget(f.Key))
 }
 

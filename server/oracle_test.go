@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -132,6 +133,7 @@ func askRanges(t *testing.T, r *rig, c *client, rnd *rand.Rand, objects map[stri
 		if rnd.IntN(64) == 0 {
 			evict(t, filepath.Join(r.dir, name))
 		}
+		c.conn.SetDeadline(time.Now().Add(waitLong))
 		resp, body := c.get("/"+name, "Range: "+header)
 		why := fmt.Sprintf("%q of %s", header, name)
 		if resp.StatusCode != status {

@@ -166,6 +166,7 @@ func (l *loop) fault(c *conn, why fault) {
 	p := l.slabs.Bytes(c.slab)
 	out := appendFault(p[:0], l.stamp(c), why, c.resp.method)
 	c.resp.head.status = why.status()
+	c.resp.off, c.resp.end, c.resp.bodyLen = 0, 0, 0
 	l.sendSlab(c, len(out))
 }
 
@@ -188,7 +189,8 @@ func (l *loop) sendCopy(c *conn) {
 		l.fill(c)
 		return
 	}
-	l.sendFilled(c)
+	c.resp.off = c.resp.end
+	l.verify(c)
 }
 
 // fill lets the ring read the rest of a small body.
@@ -221,19 +223,8 @@ func (l *loop) filled(c *conn, cq uring.Completion) {
 		l.arm(c, opRead)
 		return
 	}
-	l.sendFilled(c)
-}
-
-// sendFilled sends a small response whose body is in the slab, if the file is
-// still what the head says.
-func (l *loop) sendFilled(c *conn) {
-	if !l.unchanged(c.file) {
-		l.outdated(c.file)
-		l.close(c, ClosedFile)
-		return
-	}
 	c.resp.off = c.resp.end
-	l.sendSlab(c, c.sendEnd)
+	l.verify(c)
 }
 
 // sendSlab hands the first n bytes of the slab to the ring.

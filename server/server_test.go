@@ -337,6 +337,27 @@ func TestChangedInPlace(t *testing.T) {
 	}
 }
 
+// A small object that was changed in place is refused for once at the most, and
+// served anew then: nothing of it had been sent.
+func TestSmallChangedInPlace(t *testing.T) {
+	r := startRig(t, func(c *Config) { c.OpenFileValid = time.Hour })
+	r.put("x", pattern(5000, 1))
+	c := r.dial()
+	c.get("/x")
+	young := pattern(4000, 2)
+	if err := os.WriteFile(filepath.Join(r.dir, "x"), young, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	resp, body := c.get("/x")
+	if resp.StatusCode != 200 {
+		t.Fatalf("status %d: the change was there before the request was", resp.StatusCode)
+	}
+	wantBody(t, "after the change", body, young)
+	if st := r.stats(); st.FilesChanged != 1 {
+		t.Errorf("%d changes seen, want 1", st.FilesChanged)
+	}
+}
+
 func TestConnectionBudget(t *testing.T) {
 	r := startRig(t, func(c *Config) { c.MaxConnections = 2 })
 	r.put("x", []byte("x"))

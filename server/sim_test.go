@@ -339,7 +339,7 @@ func (s *sim) check() {
 		switch {
 		case c.sendOff < 0 || c.sendOff > c.sendEnd || c.resp.off > c.resp.end:
 			s.t.Errorf("seed %d: slot %d: send %d of %d, body %d of %d", s.seed, i, c.sendOff, c.sendEnd, c.resp.off, c.resp.end)
-		case c.state == stateSending && !c.pend.has(opSend), c.state == stateFilling && !c.pend.has(opRead),
+		case c.state == stateVerifying, c.state == stateSending && !c.pend.has(opSend), c.state == stateFilling && !c.pend.has(opRead),
 			c.state == stateBlocked && !c.pend.has(opPoll), c.state == stateParked && !c.pend.has(opPrefetch),
 			c.state == stateReady && !queued, c.state == stateOpening && c.opening == nil,
 			c.state == stateStarved && !l.starved.in[i]:

@@ -50,7 +50,7 @@ func (l *loop) sendChunk(c *conn) int {
 		l.outdated(c.file)
 		l.close(c, ClosedFile)
 	case c.resp.off == c.resp.end:
-		l.lastChunkSent(c)
+		l.verify(c)
 	default:
 		l.ready.push(c.slot)
 	}
@@ -100,18 +100,6 @@ func sendMore(fd int, b []byte) (n int, err unix.Errno) {
 	r, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		unix.MSG_MORE|unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
 	return int(r), err
-}
-
-// lastChunkSent ends a large response, unless the file changed while it was
-// sent: what the client has then may be a mixture, and only a connection that
-// ends without another word can say so.
-func (l *loop) lastChunkSent(c *conn) {
-	if !l.unchanged(c.file) {
-		l.outdated(c.file)
-		l.close(c, ClosedFile)
-		return
-	}
-	l.finish(c)
 }
 
 // block waits for room in the socket.
