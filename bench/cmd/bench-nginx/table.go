@@ -23,12 +23,13 @@ func (c *cell) table() string {
 	var b strings.Builder
 	byRate, byCPU := c.bestNginx()
 	limit := c.row("limit")
-	fmt.Fprintf(&b, "\n%s, %d connections\n%-18s %9s %7s %9s %5s %5s %5s %9s %9s %7s %7s %6s %6s\n", c.Size, c.Conns,
-		"server", "req/s", "GB/s", "us/req", "busy", "wait", "idle", "p50 us", "p99 us", "spread", "x req/s", "x CPU", "limit")
+	fmt.Fprintf(&b, "\n%s, %d connections\n%-18s %9s %7s %9s %5s %5s %5s %9s %9s %6s %6s %7s %6s %6s\n", c.Size, c.Conns,
+		"server", "req/s", "GB/s", "us/req", "busy", "wait", "idle", "p50 us", "p99 us", "little", "spread", "x req/s", "x CPU", "limit")
 	for i := range c.Rows {
 		r := &c.Rows[i]
-		fmt.Fprintf(&b, "%-18s %9.0f %7.3f %9.2f %5s %5s %5s %9.0f %9.0f %7s %7s %6s %6s", r.Server, bed.Median(r.Rate), bed.Median(r.GBps),
-			bed.Median(r.CPU), percent(r.Busy), percent(r.Wait), percent(r.Idle), bed.Median(r.P50), bed.Median(r.P99), num(bed.Spread(r.Rate)),
+		fmt.Fprintf(&b, "%-18s %9.0f %7.3f %9.2f %5s %5s %5s %9.0f %9.0f %6s %6s %7s %6s %6s", r.Server, bed.Median(r.Rate), bed.Median(r.GBps),
+			bed.Median(r.CPU), percent(r.Busy), percent(r.Wait), percent(r.Idle), bed.Median(r.P50), bed.Median(r.P99),
+			num(bed.Median(r.Little)/float64(c.Conns)), num(bed.Spread(r.Rate)),
 			num(over(r, byRate, func(r *row) figures { return r.Rate })),
 			num(1/over(r, byCPU, func(r *row) figures { return r.CPU })),
 			num(over(r, limit, func(r *row) figures { return r.Rate })))
