@@ -1,0 +1,74 @@
+# The verbs of this house. `make run` and `make test` need nothing but Go; a
+# preset GOFLAGS is respected.
+
+GO       ?= go
+LISTEN   ?= 127.0.0.1:8080
+ADMIN    ?= 127.0.0.1:9090
+SAMPLE   ?= ./sample
+FUZZTIME ?= 30s
+ROOM     ?= ./...
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+.PHONY: help build run test race lint check long fuzz mutants docs test-giouring bench-nginx bench-cold clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
+
+build: ## bin/talon
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/talon ./cmd/talon
+
+run: build ## serve a sample tree and print what to try
+	$(GO) run ./cmd/mksample $(SAMPLE)
+	@echo
+	@echo 'Try, from another terminal (Ctrl-C here drains and stops):'
+	@echo '  curl -i http://$(LISTEN)/list.txt'
+	@echo '  curl -r 0-99 http://$(LISTEN)/64MiB.bin | od -A d -t x1 | head'
+	@echo '  curl -s -o /dev/null -w "%{http_code} %{size_download} bytes, %{speed_download} bytes/s\n" http://$(LISTEN)/64MiB.bin'
+	@echo '  curl "http://$(ADMIN)/readyz?verbose"'
+	@echo '  curl -s http://$(ADMIN)/metrics | grep ^talon_http'
+	@echo 'or open http://$(LISTEN)/index.html in a browser.'
+	@echo
+	@exec bin/talon serve --origin $(SAMPLE) --listen $(LISTEN) --admin $(ADMIN)
+
+test: ## everything that needs only Go
+	$(GO) vet ./...
+	$(GO) test ./...
+
+race: ## the same under the race detector (needs a C compiler)
+	$(GO) test -race ./...
+
+lint: ## gofmt, vet, staticcheck; golangci-lint where it is installed
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; fi
+
+check: ## what CI runs
+	.ci/run
+
+long: ## what takes too long for CI; appends to bench/results
+	.ci/long
+
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	.ci/fuzz $(FUZZTIME)
+
+mutants: ## change the code of ROOM and see whether its tests notice; slow
+	$(GO) run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 2 --timeout-coefficient 5 $(ROOM)
+
+docs: ## write the generated pages again
+	$(GO) test ./cmd/talon -run TestFlagReference -args -rewrite
+
+test-giouring: ## the ring's tests on giouring, and our entries against its
+	$(GO) test -tags giouring -ldflags=-checklinkname=0 ./uring/...
+
+bench-nginx: ## talon beside nginx, net/http and a bare sendfile loop; root, nginx and a C compiler
+	$(GO) run ./bench/cmd/bench-nginx $(BENCHFLAGS)
+
+bench-cold: ## hot readers beside cold streams, with and without the residency probe; root
+	$(GO) run ./bench/cmd/bench-cold $(BENCHFLAGS)
+
+clean: ## remove what make has made
+	rm -rf bin sample
