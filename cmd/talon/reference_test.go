@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,4 +56,23 @@ func defaultText(s string) string {
 		return "none"
 	}
 	return "`" + s + "`"
+}
+
+// TestReadmeFlags wants every flag that README.md names to exist.
+func TestReadmeFlags(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(?:talon [a-z]+ )?--([a-z-]+)").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 10 {
+		t.Errorf("README.md names %d flags; is it read as it is written?", len(named))
+	}
+	serve := newServe()
+	serve.InitDefaultHelpFlag()
+	for _, m := range named {
+		if serve.Flags().Lookup(m[1]) == nil {
+			t.Errorf("README.md names --%s, which talon serve does not have", m[1])
+		}
+	}
 }
