@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds a wait that only a failure makes long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // process is a worker in a process of its own, as an operator runs it.
 type process struct {
