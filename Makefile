@@ -6,7 +6,7 @@ LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
 SAMPLE   ?= ./sample
 FUZZTIME ?= 30s
-ROOM     ?= ./...
+ROOM     ?= ./server
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
