@@ -64,11 +64,12 @@ func lines(checks []check) string {
 	return b.String()
 }
 
+// readiness asks nobody in a drain: the answer is no, and rings that have
+// finished would only make it late.
 func (wk Worker) readiness() []check {
-	var draining error
 	if wk.Draining() {
-		draining = errors.New("draining, no new connections")
+		return []check{{"serving", errors.New("draining, no new connections")}}
 	}
 	_, rings := wk.Rings()
-	return []check{{"serving", draining}, {"rings", rings}, {"origin", wk.OriginReadable()}}
+	return []check{{"serving", nil}, {"rings", rings}, {"origin", wk.OriginReadable()}}
 }

@@ -26,7 +26,8 @@ func TestHealth(t *testing.T) {
 		{"ready, verbose", testWorker(), "/readyz?verbose", 200, "[+] serving ok\n[+] rings ok\n[+] origin ok\n"},
 		{"draining", draining(testWorker()), "/readyz", 503, "[-] serving: draining, no new connections\n"},
 		{"draining, verbose", draining(testWorker()), "/readyz?verbose", 503,
-			"[-] serving: draining, no new connections\n[+] rings ok\n[+] origin ok\n"},
+			"[-] serving: draining, no new connections\n"},
+		{"draining, and a ring has finished", draining(deaf(testWorker())), "/readyz", 503, "[-] serving: draining, no new connections\n"},
 		{"dead ring is not ready", deaf(testWorker()), "/readyz", 503, "[-] rings: ring 1 did not answer within 1s\n"},
 		{"origin gone", unreadable, "/readyz", 503, "[-] origin: /srv/objects: permission denied\n"},
 	} {
