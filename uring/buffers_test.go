@@ -127,6 +127,25 @@ func TestBufferCounts(t *testing.T) {
 	}
 }
 
+// A group that was freed leaves its number and its operation to another.
+func TestBuffersAgain(t *testing.T) {
+	onKernels(t, uring.Config{}, func(g *rig) {
+		for _, group := range []uint16{5, 5, 6} {
+			b := must(g.NewBuffers(group, 2, 8))
+			ours, theirs := g.pair()
+			ud := tag(opRecv, 1, 1)
+			g.ok(g.Recv(ours, group, ud))
+			must(unix.Write(theirs, []byte("again")))
+			if text, _ := g.recvText(b, ud); text != "again" {
+				g.Fatalf("got %q in group %d", text, group)
+			}
+			g.ok(g.Cancel(ud, tag(opCancel, 1, 1)))
+			g.wantBoth(ud, -int32(unix.ECANCELED), tag(opCancel, 1, 1), 0)
+			check(b.Free())
+		}
+	})
+}
+
 // Each group fills its own buffers.
 func TestTwoGroups(t *testing.T) {
 	onKernels(t, uring.Config{}, func(g *rig) {

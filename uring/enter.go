@@ -60,6 +60,9 @@ func (r *Ring) Next() (Completion, bool) {
 	for r.cqHead != r.cqTail || r.ready() {
 		e := &r.cqes[r.cqHead&r.cqMask]
 		r.cqHead++
+		if e.Flags&abi.CQEMore == 0 {
+			r.ended++
+		}
 		if e.UserData == 0 {
 			continue
 		}

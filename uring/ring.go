@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,7 @@ type Ring struct {
 
 	cfg     Config
 	enabled bool
+	ended   uint64 // requests whose last completion has been reaped
 	stats   Stats
 }
 
@@ -132,43 +134,57 @@ var (
 		abi.UnregisterPbufRing, abi.RegisterSyncCancel}
 )
 
-// Close ends the ring on its own thread: everything in flight is cancelled and waited for, so that the kernel holds no lease on any
-// buffer afterwards, then the mappings and the descriptor go, and with them the buffer groups, leases or not. The caller closes the
-// descriptors that requests named.
+// Close ends the ring on its own thread. Everything in flight is cancelled and waited for, so that the kernel holds no lease on any
+// buffer afterwards; then the mappings and the descriptor go, and with them the buffer groups, leases or not. Completions that are
+// not reaped are lost, a connection that was just accepted included: end the accepts first. The caller closes what requests named.
+//
+// If something does not end within five seconds (a disk that hangs) the error says so and the buffer groups stay mapped.
 func (r *Ring) Close() error {
 	var errs []error
 	if r.enabled {
+		r.sqTail = r.sqPublished // what was only prepared has never been
 		errs = append(errs, r.cancelAll())
 	}
 	errs = append(errs, r.kernel.Close(), unix.Munmap(r.waitMem))
-	for _, b := range r.groups {
-		errs = append(errs, b.unmap())
+	if !r.enabled || r.InFlight() == 0 {
+		for _, b := range r.groups {
+			errs = append(errs, b.unmap())
+		}
 	}
-	r.groups, r.lenders = nil, [256]*Buffers{}
 	r.enabled = false
 	r.wait, r.waitMem = nil, nil
+	r.groups, r.lenders = nil, [256]*Buffers{}
 	return errors.Join(errs...)
 }
 
+// InFlight is how many requests the kernel has taken whose last completion has not been reaped, the ring's own included.
+func (r *Ring) InFlight() int { return int(r.stats.Submitted - r.ended) }
+
 // cancelAll waits until nothing is in flight. Without it the kernel would cancel in the background after close, with requests still
-// holding files, ports and memory that is about to be unmapped.
+// holding files, ports and memory that is about to be unmapped. IORING_REGISTER_SYNC_CANCEL alone is not enough: it returns when all
+// have been told, and the requests end in the task work of the next enters.
 func (r *Ring) cancelAll() error {
-	arg := &abi.SyncCancelReg{FD: -1, Flags: abi.CancelAny | abi.CancelAll, Timeout: abi.Timespec{Sec: closeTimeoutSec}}
-	for range closeAttempts {
-		switch errno := r.kernel.Register(abi.RegisterSyncCancel, unsafe.Pointer(arg), 1); errno {
-		case unix.EINTR:
-		case 0, unix.ENOENT:
+	arg := &abi.SyncCancelReg{FD: -1, Flags: abi.CancelAny | abi.CancelAll, Timeout: abi.Timespec{Sec: 1}}
+	for range closeWaits {
+		if r.InFlight() == 0 {
 			return nil
-		default:
+		}
+		errno := r.kernel.Register(abi.RegisterSyncCancel, unsafe.Pointer(arg), 1)
+		if errno != 0 && errno != unix.ENOENT && errno != unix.EINTR && errno != unix.ETIME {
 			return fmt.Errorf("uring: cancel what is in flight: %w", errno)
 		}
+		if err := r.Wait(closeWait); err != nil {
+			return err
+		}
+		for _, ok := r.Next(); ok; _, ok = r.Next() {
+		}
 	}
-	return fmt.Errorf("uring: cancel what is in flight: interrupted %d times", closeAttempts)
+	return fmt.Errorf("uring: %d requests did not end when they were cancelled", r.InFlight())
 }
 
 const (
-	closeTimeoutSec = 5
-	closeAttempts   = 100 // signals of the Go scheduler come every 10 ms at most
+	closeWaits = 500
+	closeWait  = 10 * time.Millisecond
 )
 
 // Stats returns the counters; on the ring's thread only.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/uring"
+	"github.com/talon-worker/talon/uring/uringtest"
 )
 
 // The operations as these tests tag them.
@@ -249,9 +250,43 @@ func TestManyTurns(t *testing.T) {
 	}
 }
 
+// An enter that takes a part is followed by another, as long as each takes something.
+func TestPartialSubmission(t *testing.T) {
+	completed := 0
+	for seed := range uint64(20) {
+		var k *uringtest.Kernel
+		make := func(cfg uring.Config) (r *uring.Ring, err error) {
+			r, k, err = uringtest.New(seed, cfg)
+			return r, err
+		}
+		onRing(t, uring.Config{Entries: 8}, make, func(g *rig) {
+			k.SetFaults(uringtest.Faults{Partial: 0.5})
+			for i := range uint32(8) {
+				g.ok(g.Cancel(tag(opPoll, i, 1), tag(opCancel, i, 1)))
+			}
+			check(g.Submit())
+			s := g.Stats()
+			if s.Partial > 0 && s.Submitted == 8 {
+				completed++
+			}
+			if s.Submitted < 8 && s.Busy == 0 {
+				g.Errorf("got %+v: it stopped although the kernel took more each time", s)
+			}
+			k.Quiet()
+			for range 8 {
+				g.next()
+			}
+		})
+	}
+	if completed == 0 {
+		t.Error("no submission was completed in parts: the test tests nothing")
+	}
+}
+
 // More completions than the queue holds wait in the kernel; none is lost.
 func TestCompletionOverflow(t *testing.T) {
 	onRing(t, uring.Config{Entries: 8, CQEntries: 8}.WithNop(), uring.New, func(g *rig) {
+		g.waits = 0
 		for i := range 48 {
 			g.ok(g.Nop(tag(opNop, uint32(i), 0)))
 		}
@@ -260,6 +295,35 @@ func TestCompletionOverflow(t *testing.T) {
 		}
 		if g.Stats().CQOverflow == 0 {
 			g.Error("48 completions fitted a queue of 8: the test tests nothing")
+		}
+	})
+}
+
+// A loop that never sleeps is told by the kernel's flag that there is something to enter for, however much there is at once.
+func TestPollingSeesEverything(t *testing.T) {
+	onKernels(t, uring.Config{}, func(g *rig) {
+		g.waits = 0
+		p := g.memory(8 * 200)
+		var events []int
+		for i := range uint32(200) {
+			fd := must(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK))
+			defer unix.Close(fd)
+			events = append(events, fd)
+			g.ok(g.Read(fd, p[8*i:8*i+8], -1, tag(opRead, i, 1)))
+		}
+		g.wantNone("nobody rang")
+		for _, fd := range events {
+			must(unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}))
+		}
+		for range events {
+			if c := g.next(); c.Res != 8 {
+				g.Fatalf("got %v, want a ring", c)
+			}
+		}
+		enters := g.Stats().Enters
+		g.wantNone("all have completed")
+		if g.Stats().Enters != enters {
+			g.Error("with nothing to do it entered the kernel")
 		}
 	})
 }
@@ -334,23 +398,36 @@ func TestWrongThread(t *testing.T) {
 	check(r.Close())
 }
 
-// Close waits until the kernel lets go: closing the descriptor afterwards ends the connection at once.
+// Close waits until the kernel lets go: closing the descriptor afterwards ends the connection at once. What was prepared and never
+// submitted does not happen.
 func TestCloseCancels(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	g := &rig{T: t}
-	ours, theirs := must2(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
-	defer unix.Close(theirs)
-	r := must(uring.New(uring.Config{}))
-	check(r.Enable())
-	if !r.Read(ours, g.memory(8), -1, tag(opRead, 1, 1)) {
-		t.Fatal("no room")
-	}
-	check(r.Submit())
-	check(r.Close())
-	check(unix.Close(ours))
-	if n, err := unix.Read(theirs, make([]byte, 1)); n != 0 || err != nil {
-		t.Errorf("the peer got %d, %v; want the end of the stream", n, err)
+	for _, k := range kernels {
+		t.Run(k.name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			g := &rig{T: t}
+			ours, theirs := must2(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))
+			defer unix.Close(theirs)
+			r := must(k.make(uring.Config{}))
+			check(r.Enable())
+			must(r.NewBuffers(1, 2, 8))
+			g.ok(r.Read(ours, g.memory(8), -1, tag(opRead, 1, 1)))
+			g.ok(r.Recv(ours, 1, tag(opRecv, 1, 1)))
+			g.ok(r.Prefetch(g.file("0123456789"), 0, 10, g.memory(1), tag(opPrefetch, 1, 1)))
+			check(r.Submit())
+			if n := r.InFlight(); n < 2 {
+				t.Errorf("%d requests are in flight, want a read and a receive at least", n)
+			}
+			g.ok(r.Send(ours, g.text("never"), 0, tag(opSend, 1, 1)))
+			check(r.Close())
+			if n := r.InFlight(); n != 0 {
+				t.Errorf("%d requests are in flight after close", n)
+			}
+			check(unix.Close(ours))
+			if n, err := unix.Read(theirs, make([]byte, 8)); n != 0 || err != nil {
+				t.Errorf("the peer got %d, %v; want the end of the stream", n, err)
+			}
+		})
 	}
 }
 

@@ -57,3 +57,13 @@ func (k *Kernel) end(r *request) bool {
 	k.finish(r, -int32(unix.ECANCELED), 0)
 	return true
 }
+
+// cancelEverything is IORING_REGISTER_SYNC_CANCEL for any request. What is linked to a cancelled request begins and is cancelled as well.
+func (k *Kernel) cancelEverything() {
+	for i := 0; i < len(k.pending); i++ {
+		if r := k.pending[i]; !r.over {
+			k.finish(r, -int32(unix.ECANCELED), 0)
+		}
+	}
+	k.showWork()
+}

@@ -29,7 +29,7 @@ func (k *Kernel) Register(op uint32, arg unsafe.Pointer, n uint32) unix.Errno {
 	case abi.UnregisterPbufRing:
 		return k.removeGroup((*abi.BufReg)(arg).Group)
 	case abi.RegisterSyncCancel:
-		k.dropAll()
+		k.cancelEverything()
 		return 0
 	}
 	return unix.EINVAL
