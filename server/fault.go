@@ -4,9 +4,9 @@ package server
 // its object. It carries what the client is told: a status and one line of
 // text (faultTable). The zero value means nothing is wrong.
 //
-// Faults of the head (up to faultVersion) leave the connection in a state
-// that cannot be trusted: answer and close. The later ones end a request
-// that was read to its last byte, and need not end the connection.
+// The faults that consumeRequest finds leave the connection in a state that
+// cannot be trusted: answer and close. The later ones are of a request that was
+// read to its last byte, and need not end the connection.
 type fault uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	faultContentLength
 	faultMethodBody
 	faultExpect
-	faultHeaderTimeout
+	faultHeaderTimeout // the last that closes
 
 	faultKey
 	faultKeySize
@@ -99,6 +99,9 @@ var faultTable = [faultCount]struct {
 
 // status returns the status code to answer with, 0 for faultNone.
 func (f fault) status() int { return faultTable[f].status }
+
+// closes reports whether the connection must end with the answer.
+func (f fault) closes() bool { return faultNone < f && f <= faultHeaderTimeout }
 
 // text returns the line that tells the client what is wrong.
 func (f fault) text() string { return faultTable[f].text }

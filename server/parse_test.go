@@ -186,8 +186,8 @@ func TestWireCases(t *testing.T) {
 		if r.fault != c.want || n == 0 || n < 0 != (c.want != faultNone) {
 			t.Errorf("%s: consumeRequest = %d, %q; want %q (%s)", c.name, n, r.fault.text(), c.want.text(), c.why)
 		}
-		if n < 0 && -n != c.want.status() {
-			t.Errorf("%s: status %d, want %d", c.name, -n, c.want.status())
+		if n < 0 && (-n != c.want.status() || !c.want.closes()) {
+			t.Errorf("%s: status %d, want %d and a close", c.name, -n, c.want.status())
 		}
 	}
 }
@@ -414,11 +414,10 @@ func agreesWithNetHTTP(t interface {
 	used := len(in) - src.Len() - buffered.Buffered()
 	names := map[string]method{"GET": methodGet, "HEAD": methodHead, "OPTIONS": methodOptions}
 	path := std.RequestURI
-	if i := strings.Index(path, "://"); i >= 0 && path[0] != '/' {
-		_, path, _ = strings.Cut(path[i+3:], "/")
-		path = "/" + path
-		if strings.Contains(std.RequestURI[i+3:], "?") && !strings.Contains(path, "?") || !strings.HasPrefix(std.RequestURI[i+3+len(std.Host):], "/") {
-			path = "/" + strings.TrimPrefix(std.RequestURI[i+3+len(std.Host):], "/")
+	if r.authority != nil {
+		path = path[len("http://")+len(std.URL.Host):]
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
 		}
 	}
 	ours := string(r.path)

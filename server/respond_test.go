@@ -59,7 +59,7 @@ func TestAppendFault(t *testing.T) {
 		503: {"Retry-After", "1"},
 	}
 	for f := faultNone + 1; f < faultCount; f++ {
-		h := head{date: testDate, minor: 1, size: 77, close: f <= faultHeaderTimeout}
+		h := head{date: testDate, minor: 1, size: 77, close: f.closes()}
 		full := appendFault(nil, &h, f, methodGet)
 		if len(full) > maxHeadOut {
 			t.Errorf("fault %d takes %d bytes, bound %d", f, len(full), maxHeadOut)
