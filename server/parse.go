@@ -1,6 +1,9 @@
 package server
 
-import "bytes"
+import (
+	"bytes"
+	"math/bits"
+)
 
 const (
 	maxRequestLine = 8 << 10  // bytes with CR LF; beyond: 414
@@ -97,20 +100,21 @@ func consumeRequest(b []byte, r *request) (n int) {
 	return at + n
 }
 
-// worthParsing reports whether consumeRequest should be asked about b again,
-// after it said n == 0 when b was tried bytes long.
+// worthParsing reports whether consumeRequest should be asked about b, of which
+// the first had bytes were there when this was last asked, or consumeRequest
+// itself, and nothing came of it.
 //
 // It is when the head is complete (then a verdict is certain), when a bare LF
-// came in, when b has doubled, or when no longer head is allowed. Each new
-// byte is thus searched once and parsed at most about three times, however the
-// input is split: without this, a client that sends 24 KiB one by one would
-// have 300 MB parsed. The rejected design is a parser that resumes: its state
-// would be a second form of every rule.
-func worthParsing(b []byte, tried int) bool {
-	if len(b) >= 2*tried || len(b) >= maxHead {
+// came in, when the length has passed a power of two, or when no longer head is
+// allowed. If the caller takes note of had each time, each byte is searched once and
+// parsed at most about three times, however the input is split: without this,
+// a client that sends 24 KiB one by one would have 300 MB parsed. The rejected
+// design is a parser that resumes: its state would be a second form of every rule.
+func worthParsing(b []byte, had int) bool {
+	if bits.Len(uint(len(b))) != bits.Len(uint(had)) || len(b) >= maxHead {
 		return true
 	}
-	for i := tried; i < len(b); i++ {
+	for i := had; i < len(b); i++ {
 		lf := bytes.IndexByte(b[i:], '\n')
 		if lf < 0 {
 			return false
