@@ -86,15 +86,17 @@ func (l *loop) advance(c *conn) {
 		l.close(c, ClosedBuffers)
 		return
 	}
-	if len(b) > 0 && worthParsing(b, c.in.tried) {
-		n := l.answer(c, b)
-		if c.state == stateClosing || c.state == stateFree {
-			return
-		}
-		if n > 0 {
-			l.ins.consume(&c.in, n)
-		} else {
-			c.in.tried = len(b)
+	if len(b) > 0 {
+		tried := c.in.tried
+		c.in.tried = len(b)
+		if worthParsing(b, tried) {
+			n := l.answer(c, b)
+			if c.state == stateClosing || c.state == stateFree {
+				return
+			}
+			if n > 0 {
+				l.ins.consume(&c.in, n)
+			}
 		}
 	}
 	if c.state != stateReading {
