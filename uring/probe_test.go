@@ -27,37 +27,35 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// What a child process is denied, and what it must say about it. "mask" puts a file with that text over the sysctl, in the child's own
-// mount namespace.
+// What a child process is denied, and what it must say about it.
 var denials = []struct {
 	name       string
-	call       int    // the system call that the filter answers
-	errno      int    // with this
-	mask       string // and this in /proc/sys/kernel/io_uring_disabled
+	impose     func() // in the child
+	mount      bool   // the child gets a mount namespace of its own
 	want       string // in the cause
 	wantRemedy string
 }{
-	{"seccomp denies io_uring_setup", unix.SYS_IO_URING_SETUP, int(unix.EPERM), "",
+	{"seccomp denies io_uring_setup", deny(unix.SYS_IO_URING_SETUP, unix.EPERM), false,
 		"a seccomp filter denies it", "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile"},
-	{"seccomp denies io_uring_enter alone", unix.SYS_IO_URING_ENTER, int(unix.EPERM), "",
+	{"seccomp denies io_uring_enter alone", deny(unix.SYS_IO_URING_ENTER, unix.EPERM), false,
 		"a seccomp filter denies it", "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile"},
-	{"seccomp denies io_uring_register alone", unix.SYS_IO_URING_REGISTER, int(unix.EPERM), "",
+	{"seccomp denies io_uring_register alone", deny(unix.SYS_IO_URING_REGISTER, unix.EPERM), false,
 		"a seccomp filter denies it", "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile"},
-	{"seccomp hides io_uring_setup", unix.SYS_IO_URING_SETUP, int(unix.ENOSYS), "",
+	{"seccomp hides io_uring_setup", deny(unix.SYS_IO_URING_SETUP, unix.ENOSYS), false,
 		"the kernel does not have it, or a seccomp filter hides it", "run Linux 6.1 or later"},
-	{"an old kernel", unix.SYS_IO_URING_SETUP, int(unix.EINVAL), "",
+	{"an old kernel", deny(unix.SYS_IO_URING_SETUP, unix.EINVAL), false,
 		"the kernel is too old", "run Linux 6.1 or later"},
-	{"a kernel without buffer rings", unix.SYS_IO_URING_REGISTER, int(unix.EINVAL), "",
+	{"a kernel without the registrations", deny(unix.SYS_IO_URING_REGISTER, unix.EINVAL), false,
 		"the self-test of enable failed", "run Linux 6.1 or later"},
-	{"no memory", unix.SYS_IO_URING_SETUP, int(unix.ENOMEM), "",
+	{"no locked memory for a user without privileges", withoutMemlock, false,
 		"no memory for the ring", "LimitMEMLOCK="},
-	{"no descriptor", unix.SYS_IO_URING_SETUP, int(unix.EMFILE), "",
+	{"no descriptor", deny(unix.SYS_IO_URING_SETUP, unix.EMFILE), false,
 		"no file descriptor is left", "LimitNOFILE="},
-	{"a security module", unix.SYS_IO_URING_SETUP, int(unix.EACCES), "",
+	{"a security module", deny(unix.SYS_IO_URING_SETUP, unix.EACCES), false,
 		"a security module forbids it", "SELinux or AppArmor"},
-	{"the sysctl is 2", unix.SYS_IO_URING_SETUP, int(unix.EPERM), "2",
+	{"the sysctl is 2", disable("2"), true,
 		"the sysctl kernel.io_uring_disabled is 2", "sysctl -w kernel.io_uring_disabled=0"},
-	{"the sysctl is 1", unix.SYS_IO_URING_SETUP, int(unix.EPERM), "1",
+	{"the sysctl is 1", disable("1"), true,
 		"the sysctl kernel.io_uring_disabled is 1", "kernel.io_uring_group"},
 }
 
@@ -67,7 +65,7 @@ const childEnv = "URING_TEST_DENIAL"
 func TestProbeExplains(t *testing.T) {
 	for i, d := range denials {
 		t.Run(d.name, func(t *testing.T) {
-			out := probeInChild(t, strconv.Itoa(i), d.mask != "")
+			out := probeInChild(t, strconv.Itoa(i), d.mount)
 			if !strings.Contains(out, "io_uring is not available: "+d.want) || !strings.Contains(out, d.wantRemedy) {
 				t.Errorf("got %q, want the cause %q and the remedy %q", out, d.want, d.wantRemedy)
 			}
@@ -122,11 +120,7 @@ func TestProbeExplainsTheRealSysctl(t *testing.T) {
 func child(denial string) {
 	if i, err := strconv.Atoi(denial); err == nil {
 		runtime.LockOSThread()
-		d := denials[i]
-		if d.mask != "" {
-			maskSysctl(d.mask)
-		}
-		deny(d.call, d.errno)
+		denials[i].impose()
 	}
 	err := uring.Probe()
 	if u := new(uring.Unavailable); errors.As(err, &u) {
@@ -137,26 +131,40 @@ func child(denial string) {
 	os.Exit(0)
 }
 
-func maskSysctl(text string) {
-	dir := must(os.MkdirTemp("", "uring"))
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "disabled")
-	check(os.WriteFile(file, []byte(text+"\n"), 0o600))
-	check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-	check(unix.Mount(file, "/proc/sys/kernel/io_uring_disabled", "", unix.MS_BIND, ""))
+// disable is what the kernel does while the sysctl has that value, with a file over it, so that no other program on the machine feels it.
+func disable(value string) func() {
+	return func() {
+		dir := must(os.MkdirTemp("", "uring"))
+		defer os.RemoveAll(dir)
+		file := filepath.Join(dir, "disabled")
+		check(os.WriteFile(file, []byte(value+"\n"), 0o600))
+		check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		check(unix.Mount(file, "/proc/sys/kernel/io_uring_disabled", "", unix.MS_BIND, ""))
+		deny(unix.SYS_IO_URING_SETUP, unix.EPERM)()
+	}
 }
 
-// deny installs a seccomp filter on all threads: load the call's number; if it is the one, answer errno; else allow. See seccomp(2).
-func deny(call, errno int) {
-	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(call), Jt: 0, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+// withoutMemlock takes root's exemption away, which hides the limit from tests that run as root.
+func withoutMemlock() {
+	check(unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{}))
+	if os.Getuid() == 0 {
+		check(syscall.Setuid(65534))
 	}
-	prog := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	check(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(prog))); e != 0 {
-		panic(e)
+}
+
+// deny makes a seccomp filter for all threads: load the call's number; if it is the one, answer errno; else allow. See seccomp(2).
+func deny(call uint32, errno unix.Errno) func() {
+	return func() {
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: 0, Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		prog := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		check(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(prog))); e != 0 {
+			panic(e)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package uring_test
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -356,6 +357,37 @@ func TestWaitWithoutLimit(t *testing.T) {
 		g.waits = -1
 		g.wantRes(tag(opRead, 1, 1), 8, "somebody rang")
 		<-rung
+	})
+}
+
+// The Go scheduler interrupts a thread whenever it likes; a wait that is interrupted comes back with nothing and without an error.
+func TestInterruptedWait(t *testing.T) {
+	onRing(t, uring.Config{}, uring.New, func(g *rig) {
+		fd := must(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK))
+		defer unix.Close(fd)
+		g.ok(g.Read(fd, g.memory(8), -1, tag(opRead, 1, 1)))
+		pid, tid := os.Getpid(), unix.Gettid()
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = unix.Tgkill(pid, tid, unix.SIGURG)
+				}
+			}
+		}()
+		for g.Stats().Interrupted < 10 {
+			if err := g.Wait(-1); err != nil {
+				g.Fatal(err)
+			}
+		}
+		must(unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}))
+		g.wantRes(tag(opRead, 1, 1), 8, "somebody rang")
+		close(stop)
+		<-stopped
 	})
 }
 
