@@ -53,36 +53,52 @@ func (k *Kernel) accept(r *request) {
 	}
 }
 
+// recv takes a buffer before it looks at the socket, as Linux does when a receive is armed; later only when there is something.
 func (k *Kernel) recv(r *request) {
+	armed := r.armed
+	r.armed = true
 	for range multishotRounds {
-		if r.over || ready(r.fd, unix.POLLIN) == 0 {
+		if r.over || armed && ready(r.fd, unix.POLLIN) == 0 {
 			return
 		}
+		g, buf, ok := k.buffer(r.sqe.BufGroup)
+		if !ok {
+			k.finish(r, -int32(unix.ENOBUFS), 0)
+			return
+		}
+		if !armed && ready(r.fd, unix.POLLIN) == 0 {
+			return
+		}
+		armed = true
 		if errno := k.fail(k.faults.Errnos.Recv); errno != 0 {
 			k.finish(r, -int32(errno), 0)
 			return
 		}
-		g := k.groups[r.sqe.BufGroup]
-		buf, ok := abi.Buf{}, false
-		if g != nil {
-			buf, ok = g.first()
-		}
-		if !ok || k.chance(k.faults.NoBuffers, &k.counts.NoBuffers) {
-			k.finish(r, -int32(unix.ENOBUFS), 0)
-			return
-		}
-		n, errno := transfer(unix.SYS_RECVFROM, r.fd, buf.Addr, k.short(buf.Len), unix.MSG_DONTWAIT)
-		switch {
-		case errno == unix.EAGAIN || errno == unix.EINTR:
-			return
-		case errno != 0:
-			k.finish(r, -int32(errno), 0)
-		case n == 0:
-			k.finish(r, 0, 0)
-		default:
-			g.head++
-			k.deliver(r, n, uint32(buf.ID)<<abi.CQEBufferShift|abi.CQEBuffer)
-		}
+		k.receive(r, g, buf)
+	}
+}
+
+// buffer is the next buffer of a group; the seed may say that there is none.
+func (k *Kernel) buffer(id uint16) (g *group, b abi.Buf, ok bool) {
+	if g = k.groups[id]; g == nil || k.chance(k.faults.NoBuffers, &k.counts.NoBuffers) {
+		return nil, b, false
+	}
+	b, ok = g.first()
+	return g, b, ok
+}
+
+// receive is one receive into a buffer; the buffer is spent only if something came.
+func (k *Kernel) receive(r *request, g *group, buf abi.Buf) {
+	n, errno := transfer(unix.SYS_RECVFROM, r.fd, buf.Addr, k.short(buf.Len), unix.MSG_DONTWAIT)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+	case errno != 0:
+		k.finish(r, -int32(errno), 0)
+	case n == 0:
+		k.finish(r, 0, 0)
+	default:
+		g.head++
+		k.deliver(r, n, uint32(buf.ID)<<abi.CQEBufferShift|abi.CQEBuffer)
 	}
 }
 

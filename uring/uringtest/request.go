@@ -17,6 +17,7 @@ type request struct {
 	wakeAt uint64   // the enter in which it is tried next
 	doomed uint64   // if not 0, the enter in which it ends with ECANCELED at the latest
 	next   *request // linked: begins when this one is over
+	armed  bool     // a receive that has been tried
 	over   bool
 }
 
