@@ -83,11 +83,11 @@ func randomRange(rnd *rand.Rand, size int64) string {
 
 // Every range over the socket is, byte for byte, what the oracle says, from
 // objects of awkward sizes, in memory and on disk, on connections that go on.
-// TALON_RANGES sets how many (100,000 unless -short), TALON_SEED replays a run.
+// TALON_RANGES sets how many (100,000; 10,000 with -short or -race), TALON_SEED replays a run.
 func TestRangesAgainstOracle(t *testing.T) {
 	ranges, seed := 100_000, rand.Uint64()
-	if testing.Short() {
-		ranges = 5_000
+	if testing.Short() || raceEnabled {
+		ranges = 10_000
 	}
 	if s := os.Getenv("TALON_RANGES"); s != "" {
 		ranges, _ = strconv.Atoi(s)
