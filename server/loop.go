@@ -79,6 +79,7 @@ type loop struct {
 	headBuf   []byte     // scratch for the head of a large body
 	object    objectHead // scratch: the lines of the file being answered with
 
+	deaf     bool // no READ is armed on the mailbox's eventfd
 	draining bool
 	hasten   int64 // mono ns at which a drain ends all the same
 	stats    Stats
@@ -175,7 +176,7 @@ func (l *loop) run() error {
 
 // patience is how long the next Wait may last.
 func (l *loop) patience() time.Duration {
-	if l.ready.len() > 0 || len(l.retry) > 0 || !l.mail.sleep() {
+	if l.ready.len() > 0 || len(l.retry) > 0 || l.deaf || !l.mail.sleep() {
 		return 0
 	}
 	wake := min(l.dead.wake(), l.accepting.wake(), l.drainWake())
@@ -296,6 +297,9 @@ func (l *loop) prepare(c *conn, o op) bool {
 // tryAgain prepares what found the queue full. A slot cannot have changed hands
 // meanwhile: its operation is pending.
 func (l *loop) tryAgain() {
+	if l.deaf {
+		l.armWake()
+	}
 	waiting := l.retry
 	l.retry = l.retry[:0]
 	for i, r := range waiting {
@@ -306,12 +310,10 @@ func (l *loop) tryAgain() {
 	}
 }
 
-// armWake keeps a READ on the mailbox's eventfd. When the queue is full the next
-// turn is at hand anyway, and the one after it.
+// armWake keeps a READ on the mailbox's eventfd. While the queue has no room for
+// it the loop is deaf: it looks at its mail without sleeping, and tries again.
 func (l *loop) armWake() {
-	if !l.ring.Read(l.mail.eventf, l.wake, -1, uring.Tag(uint8(opWake), 0, 0)) {
-		l.err = fmt.Errorf("ring: no room for the wake-up read")
-	}
+	l.deaf = !l.ring.Read(l.mail.eventf, l.wake, -1, uring.Tag(uint8(opWake), 0, 0))
 }
 
 // nextRequestID returns an id that no other response of this process has: a
