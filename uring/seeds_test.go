@@ -275,7 +275,7 @@ func (s *load) wantEnd() {
 			}
 		}
 		s.turn()
-		if len(s.flight)+len(s.parked) == 0 {
+		if len(s.flight)+len(s.parked) == 0 && s.InFlight() == 0 { // a prefetch's advice is the ring's own, and may be late
 			return
 		}
 		if err := s.Wait(s.waits / 100); err != nil {
