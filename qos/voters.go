@@ -1,0 +1,263 @@
+package qos
+
+import "slices"
+
+// # Who may act as owner
+//
+// The coordinator proposes rings; it does not say when they count. During a change some workers know the old ring and some the new one, and
+// a partition can keep it so for hours: a key that moved would have two owners, both refilling at R. So an owner acts only while
+// a majority of its ring's voters has confirmed its epoch within the last F, and a new owner first makes sure that no earlier ring
+// can find a majority any more:
+//
+//	Voter   answers with the newest epoch it knows, and so never again with an older one.
+//	Tenure  asks the voters of its own ring (am I current?) and of those it replaces (are they over?).
+//
+// When so many voters of a replaced ring have answered with a later epoch that the rest is no majority, the last confirmation its owners can
+// have got is no newer than that answer; F later they all have stopped. F is counted by the old owner from when it asked and by
+// the new one from when it heard, so no two clocks are compared, only their rates: the new owner waits F/32 longer.
+//
+// Confirmation by the coordinator, or by a majority, was tried and is wrong: the two need not intersect, and with the coordinator on the minority's side
+// a key had two owners for as long as the partition lasted.
+//
+// It rests on one promise from outside: the coordinator never shows a worker an older ring than it has shown that worker before, not
+// across a restart either (an etcd read is linearizable; a file and the copy on disk do not go back).
+
+// An Ask is sent by a Tenure to a voter.
+type Ask struct {
+	Epoch uint64 // the ring the owner acts in
+	Stamp int64  // the owner's clock, ns; echoed
+}
+
+// An Answer is a voter's reply.
+type Answer struct {
+	Voter WorkerID
+	Epoch uint64 // the newest ring the voter knows
+	Stamp int64  // of the Ask
+}
+
+// A Voter is the answering side of one worker incarnation.
+type Voter struct {
+	id    WorkerID
+	epoch uint64 // newest ring known; never falls
+	from  int64  // silent before, ns
+}
+
+// NewVoter returns the voter of a worker that starts at now (ns) and knows no ring yet. It is silent for confirm (F, ns): its earlier
+// incarnation may have answered with an epoch that this one has yet to learn, and the owner that got that answer may act on it so long.
+func NewVoter(id WorkerID, now, confirm int64) *Voter {
+	return &Voter{id: id, from: now + allowance(confirm)}
+}
+
+// Learn takes note of a ring epoch. Older ones are ignored.
+func (v *Voter) Learn(epoch uint64) { v.epoch = max(v.epoch, epoch) }
+
+// Epoch returns the newest epoch known.
+func (v *Voter) Epoch() uint64 { return v.epoch }
+
+// Answer replies to an Ask, or reports false while the voter is silent or knows no ring.
+func (v *Voter) Answer(now int64, a Ask) (Answer, bool) {
+	if now < v.from || v.epoch == 0 {
+		return Answer{}, false
+	}
+	return Answer{Voter: v.id, Epoch: v.epoch, Stamp: a.Stamp}, true
+}
+
+// allowance is F as somebody with another clock must wait it: clocks may differ in rate by 1.5 % either way.
+func allowance(confirm int64) int64 { return confirm + confirm/32 }
+
+// A Tenure is the asking side: it knows whether this worker incarnation may act as owner in the newest ring it has learned.
+type Tenure struct {
+	self    WorkerID
+	confirm int64 // F, ns
+	ring    *Ring
+	known   []*Ring   // earlier rings that the present one replaces and this worker has seen
+	heard   []heard   // one for each voter of the ring and of those it replaces, sorted
+	closing []closing // one for each replaced ring, newest first
+	newest  uint64    // highest epoch any voter has answered
+}
+
+// heard is the last word of one voter.
+type heard struct {
+	voter WorkerID
+	epoch uint64 // never falls
+	asked int64  // stamp of the newest Ask answered with that epoch
+	sent  int64  // when it was last asked
+	ever  bool   // whether it was
+}
+
+// closing is a replaced ring on its way out.
+type closing struct {
+	Voting
+	over  bool
+	since int64 // when it had lost its majority, as heard here; meaningless before over
+}
+
+// NewTenure returns the tenure of a worker incarnation. confirm is F in ns, the same on all workers.
+func NewTenure(self WorkerID, confirm int64) *Tenure {
+	return &Tenure{self: self, confirm: confirm}
+}
+
+// Learn adopts a newer ring and reports whether it was newer.
+func (t *Tenure) Learn(r *Ring) bool {
+	if t.ring != nil && r.epoch <= t.ring.epoch {
+		return false
+	}
+	if t.ring != nil {
+		t.known = append(t.known, t.ring)
+	}
+	t.ring = r
+	t.known = slices.DeleteFunc(t.known, func(k *Ring) bool { return !r.replaces(k.epoch) })
+	old := t.closing
+	t.closing = nil
+	for _, v := range r.before {
+		c := closing{Voting: v}
+		if i := slices.IndexFunc(old, func(o closing) bool { return o.Epoch == v.Epoch }); i >= 0 {
+			c = old[i]
+		}
+		t.closing = append(t.closing, c)
+	}
+	t.seat(r)
+	return true
+}
+
+// seat makes the list of voters that matter now, keeping what was heard from them.
+func (t *Tenure) seat(r *Ring) {
+	ids := slices.Clone(r.Voters())
+	for _, v := range r.before {
+		ids = append(ids, v.Voters...)
+	}
+	slices.Sort(ids)
+	old := t.heard
+	t.heard = nil
+	for _, id := range slices.Compact(ids) {
+		h := heard{voter: id}
+		if i := slices.IndexFunc(old, func(o heard) bool { return o.voter == id }); i >= 0 {
+			h.epoch, h.asked = old[i].epoch, old[i].asked
+		}
+		t.heard = append(t.heard, h)
+	}
+}
+
+// Ring returns the newest ring learned, or nil.
+func (t *Tenure) Ring() *Ring { return t.ring }
+
+// Newest returns the highest epoch that any voter has answered. If it is above the ring's, the coordinator has news.
+func (t *Tenure) Newest() uint64 { return t.newest }
+
+// Poll appends to dst the voters to send an Ask to at now. Each is asked again after F/5: four answers may be lost before an
+// owner that is current stops.
+func (t *Tenure) Poll(now int64, dst []WorkerID) []WorkerID {
+	for i := range t.heard {
+		h := &t.heard[i]
+		if h.ever && now-h.sent < t.confirm/5 || !t.matters(h.voter) {
+			continue
+		}
+		h.sent, h.ever = now, true
+		dst = append(dst, h.voter)
+	}
+	return dst
+}
+
+// matters reports whether a voter's word is needed still: it votes in the present ring or in one that is not over.
+func (t *Tenure) matters(voter WorkerID) bool {
+	if slices.Contains(t.ring.Voters(), voter) {
+		return true
+	}
+	for i := range t.closing {
+		if c := &t.closing[i]; !c.over && slices.Contains(c.Voters, voter) {
+			return true
+		}
+	}
+	return false
+}
+
+// Answered takes an Answer that arrived at now. One that nobody asked for, is from the future or older than what was heard changes nothing.
+func (t *Tenure) Answered(now int64, a Answer) {
+	if t.ring == nil || a.Stamp > now {
+		return
+	}
+	i := slices.IndexFunc(t.heard, func(h heard) bool { return h.voter == a.Voter })
+	if i < 0 || a.Epoch < t.heard[i].epoch {
+		return
+	}
+	h := &t.heard[i]
+	if a.Epoch > h.epoch {
+		h.epoch, h.asked = a.Epoch, a.Stamp
+	}
+	h.asked = max(h.asked, a.Stamp)
+	t.newest = max(t.newest, a.Epoch)
+	t.close(now)
+}
+
+// close marks the replaced rings that have lost their majority by now.
+func (t *Tenure) close(now int64) {
+	for i := range t.closing {
+		c := &t.closing[i]
+		gone := 0
+		for _, h := range t.heard {
+			if h.epoch > c.Epoch && slices.Contains(c.Voters, h.voter) {
+				gone++
+			}
+		}
+		if !c.over && gone >= c.lost() {
+			c.over, c.since = true, now
+		}
+	}
+}
+
+// Confirmed reports whether a majority of the ring's voters has confirmed its epoch within the last F.
+func (t *Tenure) Confirmed(now int64) bool {
+	if t.ring == nil {
+		return false
+	}
+	yes := 0
+	for _, h := range t.heard {
+		if h.epoch == t.ring.epoch && now-h.asked < t.confirm && slices.Contains(t.ring.Voters(), h.voter) {
+			yes++
+		}
+	}
+	return yes >= t.ring.Voting().majority()
+}
+
+// Open reports whether every ring that this one replaces is over and has been for F.
+func (t *Tenure) Open(now int64) bool {
+	return t.ring != nil && !slices.ContainsFunc(t.closing, func(c closing) bool { return !c.past(now, t.confirm) })
+}
+
+func (c closing) past(now, confirm int64) bool {
+	return c.over && now-c.since >= allowance(confirm)
+}
+
+// MayAct reports whether this worker may at now act as owner of the limit at p. Ask anew at every act: a worker that was stopped
+// may wake up in another time.
+//
+// since is the epoch of the ring in which the state that this worker has for p was last acted upon: by itself, or by the
+// owner that handed it over and stopped. 0 is no state. Rings up to since need not be seen off for this key, for who acts in a ring has already seen off those before it; nor
+// those in which this very worker owned p.
+func (t *Tenure) MayAct(now int64, p Place, since uint64) bool {
+	if !t.Confirmed(now) || !t.owns(t.ring, p) {
+		return false
+	}
+	for _, c := range t.closing {
+		if c.Epoch > since && !c.past(now, t.confirm) && !t.owned(c.Epoch, p) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tenure) owns(r *Ring, p Place) bool { return r.members[r.Owner(p)] == t.self }
+
+// owned reports whether this worker was p's owner in an earlier ring, as far as it has seen that ring.
+func (t *Tenure) owned(epoch uint64, p Place) bool {
+	i := slices.IndexFunc(t.known, func(r *Ring) bool { return r.epoch == epoch })
+	return i >= 0 && t.owns(t.known[i], p)
+}
+
+// Force takes the replaced rings for over, at once: the operator says that most of their voters are dead. If one of them lives and
+// confirms, a key can have two owners until it learns of this ring, each granting up to R.
+func (t *Tenure) Force(now int64) {
+	for i := range t.closing {
+		t.closing[i].over, t.closing[i].since = true, now-allowance(t.confirm)
+	}
+}
