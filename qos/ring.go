@@ -146,6 +146,14 @@ func checkReplaced(epoch uint64, list []Voting) error {
 	return nil
 }
 
+// Replaces returns the epoch of the ring before this one, 0 for the first.
+func (r *Ring) Replaces() uint64 {
+	if len(r.before) == 0 {
+		return 0
+	}
+	return r.before[0].Epoch
+}
+
 // Voting returns the ring's epoch and voters.
 func (r *Ring) Voting() Voting { return Voting{r.epoch, r.Voters()} }
 

@@ -1,6 +1,9 @@
 package qos
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // # Who may act as owner
 //
@@ -206,17 +209,27 @@ func (t *Tenure) close(now int64) {
 }
 
 // Confirmed reports whether a majority of the ring's voters has confirmed its epoch within the last F.
-func (t *Tenure) Confirmed(now int64) bool {
+func (t *Tenure) Confirmed(now int64) bool { return now < t.Until() }
+
+// Until returns when the confirmation runs out (ns), if no voter answers any more: F after the newest ask that, with all newer ones, a majority
+// has answered with the ring's epoch. math.MinInt64 while no majority has.
+func (t *Tenure) Until() int64 {
 	if t.ring == nil {
-		return false
+		return math.MinInt64
 	}
-	yes := 0
+	var room [MaxVoters]int64
+	asked := room[:0]
 	for _, h := range t.heard {
-		if h.epoch == t.ring.epoch && now-h.asked < t.confirm && slices.Contains(t.ring.Voters(), h.voter) {
-			yes++
+		if h.epoch == t.ring.epoch && slices.Contains(t.ring.Voters(), h.voter) {
+			asked = append(asked, h.asked)
 		}
 	}
-	return yes >= t.ring.Voting().majority()
+	majority := t.ring.Voting().majority()
+	if len(asked) < majority {
+		return math.MinInt64
+	}
+	slices.Sort(asked)
+	return asked[len(asked)-majority] + t.confirm
 }
 
 // Open reports whether every ring that this one replaces is over and has been for F.

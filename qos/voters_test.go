@@ -400,6 +400,9 @@ func TestConfirmationCountsFromTheAsking(t *testing.T) {
 			t.Errorf("at %d confirmed %v", tc.now, got)
 		}
 	}
+	if tenure.Until() != 1100 {
+		t.Errorf("confirmed until %d", tenure.Until())
+	}
 	if tenure.Newest() != 3 {
 		t.Errorf("newest %d, a voter said 3", tenure.Newest())
 	}
