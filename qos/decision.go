@@ -50,3 +50,6 @@ type Decision struct {
 	Soft    bool // the tenant is over its soft rate: listed, nothing else
 	Close   bool // with Banned: close the connection (BanClose), else answer with the refusal
 }
+
+// Charged reports whether the charge was taken, so that what is not used of it is to be refunded.
+func (d Decision) Charged() bool { return d.Outcome == Go && d.Reason != ShadowDenied }

@@ -1,0 +1,51 @@
+package qos
+
+// reporting is the control side of a Cell.
+type reporting struct {
+	policy *Policy // newest known, nil when dropped
+	newest uint64  // its generation, kept over a drop
+
+	index int   // in Reporter.due, -1 while quiet
+	due   int64 // when to consider the cell
+	since int64 // when it last had something new to say
+
+	owner     WorkerID
+	ownerRing uint64 // the ring epoch for which owner was looked up
+
+	sequence uint64
+	acked    Total // newest acknowledged: the base of reports
+	sent     Total // never less than acked; both words only grow
+	sentMore said  // what else the newest report said
+	sentAt   int64
+	retryAt  int64 // when it is sent again if no answer comes
+	open     bool  // the newest report is not answered
+	tries    int   // how often it was sent
+
+	seen    Mark   // newest snapshot received: nothing older is taken
+	dead    Mark   // nothing up to here can be charged under
+	told    Mark   // dead, as far as an owner has acknowledged it
+	held    Mark   // newest snapshot with something in it: above told, there is something to give back
+	swapped uint64 // the grace period after which the view before the one in force is out of use
+	earlyAt Mark   // the view for which an early report went
+
+	interval int64 // ns between reports while in use
+	trip     int64 // ns: smoothed time from a report to the answer
+	wanted   int64 // cumulative, as of the last report
+	rate     int64 // EWMA of wanted, units per second
+	sampled  int64 // when rate was updated
+	queued   bool  // the owner keeps a place: silent unless there is use to tell
+}
+
+// said is what a report says beyond totals; equal totals and equal said make a retry.
+type said struct {
+	wanted, need int64
+	dead         Mark // when no view is in force: what is given back
+	final        bool
+}
+
+// holds reports whether the owner may have something reserved for this worker.
+func (rep *reporting) holds() bool { return rep.held.Compare(rep.told) > 0 }
+
+// A Cell stands in the reporter's timeline by when it is due.
+func (c *Cell) order() (int64, uint64) { return c.rep.due, c.id }
+func (c *Cell) place() *int            { return &c.rep.index }
