@@ -225,6 +225,12 @@ func (c *Cell) waiting() (need, sum int64) {
 	return need, sum
 }
 
+// anyWaits reports whether anything waits.
+func (c *Cell) anyWaits() bool {
+	need, _ := c.waiting()
+	return need > 0
+}
+
 // AdmitBoth charges n to a and m to b, both or neither: a request must not pay for one limit because another refused it. If either
 // is denied the decision is that one's; if both go, that of a, soft if either is.
 func AdmitBoth(a *Cell, n int64, b *Cell, m, now int64) Decision {

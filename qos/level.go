@@ -118,3 +118,13 @@ func (l *Level) Until(target int64) int64 {
 	}
 	return l.at + int64(wait)
 }
+
+// mulDiv is a*b/c for a, b >= 0 and c > 0, rounded down and cut to an int64.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}

@@ -17,11 +17,13 @@ type reporting struct {
 	sent     Total // never less than acked; both words only grow
 	sentMore said  // what else the newest report said
 	sentAt   int64
+	nextAt   int64 // when the next report goes if the answer is in
 	retryAt  int64 // when it is sent again if no answer comes
 	open     bool  // the newest report is not answered
 	tries    int   // how often it was sent
 
 	seen    Mark   // newest snapshot received: nothing older is taken
+	late    bool   // and it was too old to be put in force
 	dead    Mark   // nothing up to here can be charged under
 	told    Mark   // dead, as far as an owner has acknowledged it
 	held    Mark   // newest snapshot with something in it: above told, there is something to give back

@@ -1,0 +1,411 @@
+package qos
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// A bench is one worker whose reports and snapshots the test writes itself.
+type repBench struct {
+	t    *testing.T
+	l    *Ledger
+	r    *Reporter
+	c    *Cell
+	now  int64
+	sent []UsageReport // of the last poll
+	v    uint64
+}
+
+func newRepBench(t *testing.T, mend func(*Config)) *repBench {
+	cfg := DefaultConfig()
+	if mend != nil {
+		mend(&cfg)
+	}
+	b := &repBench{t: t, l: must(NewLedger(cfg, 2)), now: 1000 * ms}
+	b.r = must(NewReporter(cfg, b.l, "w", 7, 1))
+	b.r.SetRing(3, 10, func(Limit) WorkerID { return "o" }, b.now)
+	p := goodPolicy()
+	check(t, b.l.SetPolicy(&p, b.now))
+	b.c = b.l.Cell(p.Limit())
+	return b
+}
+
+// poll moves time by dt and polls.
+func (b *repBench) poll(dt int64) []UsageReport {
+	b.now += dt
+	b.sent = nil
+	for _, a := range b.r.Poll(b.now, nil) {
+		if !a.Report.sound() {
+			b.t.Fatalf("unsound report %+v", a.Report)
+		}
+		b.sent = append(b.sent, a.Report)
+	}
+	return b.sent
+}
+
+// one polls and wants exactly one report.
+func (b *repBench) one(dt int64, what string) UsageReport {
+	b.t.Helper()
+	if got := b.poll(dt); len(got) != 1 {
+		b.t.Fatalf("%s: %d reports, want one", what, len(got))
+	}
+	return b.sent[0]
+}
+
+func (b *repBench) none(dt int64, what string) {
+	b.t.Helper()
+	if got := b.poll(dt); len(got) != 0 {
+		b.t.Fatalf("%s: %+v, want silence", what, got)
+	}
+}
+
+// answer is the snapshot that acknowledges u with so much remaining.
+func (b *repBench) answer(u UsageReport, remaining int64) RateSnapshot {
+	b.v++
+	return RateSnapshot{
+		Key: u.Key, To: u.From, RingEpoch: u.RingEpoch, Mark: Mark{Owner: OwnerEpoch{Ring: 3, Worker: 1}, Version: b.v},
+		Acknowledged: u.Total, AckSequence: u.Sequence, Remaining: remaining, Stamp: u.Stamp, Newest: u.Key.Generation,
+	}
+}
+
+func (b *repBench) apply(s RateSnapshot, want Verdict, what string) {
+	b.t.Helper()
+	if got := b.r.Apply(&s, b.now); got != want {
+		b.t.Fatalf("%s: verdict %d, want %d", what, got, want)
+	}
+}
+
+func TestReportCarriesTotalsOverABase(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.none(ms, "nothing used")
+	b.c.Admit(3, b.now)
+	u := b.one(0, "first use is reported at once")
+	if u.Total.Charged != 3 || u.Base != (Total{}) || u.IopsDelta != 3 || u.ByteDelta != 0 || u.Wanted != 3 || u.Sequence != 1 || u.RingEpoch != 3 || u.From != (ReporterID{"w", 7, b.c.id}) {
+		t.Fatalf("report %+v", u)
+	}
+	b.now += ms
+	b.apply(b.answer(u, 10), InForce, "answer")
+	b.c.Admit(5, b.now)
+	b.c.Refund(2)
+	b.c.Refuse(4)
+	u = b.one(7*ms, "at its interval")
+	if u.Total != (Total{Charged: 8, Refunded: 2}) || u.Base != (Total{Charged: 3}) || u.IopsDelta != 3 || u.Wanted != 12 || u.Sequence != 2 || u.InForce.Version != 1 {
+		t.Fatalf("report %+v", u)
+	}
+}
+
+func TestUnansweredReportIsRepeatedNotRenumbered(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	first := b.one(0, "first")
+	b.none(ms, "an answer may still come")
+	again := b.one(5*ms, "retry")
+	if again.Sequence != 1 || again.Total != first.Total || again.Stamp == first.Stamp {
+		t.Fatalf("retry %+v of %+v", again, first)
+	}
+	b.c.Admit(1, b.now)
+	merged := b.one(12*ms, "retry with more")
+	if merged.Sequence != 2 || merged.Total.Charged != 4 || merged.Base != (Total{}) {
+		t.Fatalf("merged %+v", merged)
+	}
+	// The answer to the first one acknowledges 3 of 4, and the rest is told again.
+	b.apply(b.answer(first, 0), Taken, "answer to the first")
+	u := b.one(20*ms, "still owed")
+	if u.Base.Charged != 3 || u.Total.Charged != 4 || u.IopsDelta != 1 {
+		t.Fatalf("owed %+v", u)
+	}
+	for i := range 50 {
+		if len(b.poll(20*ms)) == 0 && i > 2 {
+			t.Fatal("gave up on an unanswered report")
+		}
+	}
+}
+
+func TestSnapshotsAreJudged(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	u := b.one(0, "first")
+	b.now += 2 * ms
+	good := b.answer(u, 10)
+	for name, mend := range map[string]func(*RateSnapshot){
+		"other worker":      func(s *RateSnapshot) { s.To.Worker = "x" },
+		"other incarnation": func(s *RateSnapshot) { s.To.Epoch-- },
+		"other cell":        func(s *RateSnapshot) { s.To.Cell++ },
+		"other ring":        func(s *RateSnapshot) { s.RingEpoch++ },
+		"unknown limit":     func(s *RateSnapshot) { s.Key.Tenant = "x" },
+	} {
+		s := good
+		mend(&s)
+		b.apply(s, Foreign, name)
+	}
+	for name, mend := range map[string]func(*RateSnapshot){
+		"acknowledges the future": func(s *RateSnapshot) { s.Acknowledged.Charged++ },
+		"negative acknowledgment": func(s *RateSnapshot) { s.Acknowledged.Charged = -1 },
+		"refund of nothing":       func(s *RateSnapshot) { s.Acknowledged.Refunded = 4 },
+		"negative remaining":      func(s *RateSnapshot) { s.Remaining = -1 },
+		"absurd remaining":        func(s *RateSnapshot) { s.Remaining = math.MaxInt64 },
+		"stamp of the future":     func(s *RateSnapshot) { s.Stamp++ },
+	} {
+		s := good
+		mend(&s)
+		b.apply(s, Bad, name)
+	}
+	if b.c.View().Fresh(b.now) {
+		t.Fatal("a refused snapshot came in force")
+	}
+	b.apply(good, InForce, "good")
+	b.apply(good, Older, "its copy")
+	old := good
+	old.Mark.Version = 0
+	old.Remaining = 1000
+	b.apply(old, Older, "an older one with more in it")
+	newer := b.answer(u, 10)
+	newer.Mark.Owner.Ring--
+	b.apply(newer, Older, "an older ownership")
+	if c := b.c.View().Ceiling(); c != 13 {
+		t.Fatalf("ceiling %d, want 13", c)
+	}
+}
+
+// TestFreshnessCountsFromTheReport: a snapshot that took a whole TTL is not fresh, however new it looks.
+func TestFreshnessCountsFromTheReport(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	u := b.one(0, "first")
+	s := b.answer(u, 10)
+	b.now += 19 * ms
+	b.apply(s, InForce, "19 ms after the report")
+	if v := b.c.View(); !v.Fresh(b.now) || v.Fresh(u.Stamp+20*ms) {
+		t.Fatalf("expires at %d, want 20 ms after the report's stamp", v.Expires()-u.Stamp)
+	}
+	b.now += ms
+	b.apply(b.answer(u, 10), Taken, "20 ms after the report")
+	if d := b.c.Admit(5, b.now); d.Reason != StaleView {
+		t.Fatalf("spent a snapshot that was old when it came: %+v", d)
+	}
+}
+
+// TestCeilingSubtractsWhatTheOwnerDidNotKnow: use after the acknowledged report stays subtracted.
+func TestCeilingSubtractsWhatTheOwnerDidNotKnow(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	u := b.one(0, "first")
+	b.c.Admit(1, b.now)
+	b.apply(b.answer(u, 10), InForce, "answer")
+	if n := b.c.View().Ceiling() - b.c.Used(); n != 9 {
+		t.Fatalf("room %d, want 10 less the 1 that is on its way", n)
+	}
+}
+
+func TestDeadIsNamedWhenRingsHavePassed(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	b.apply(b.answer(b.one(0, "first"), 10), InForce, "answer")
+	b.l.Enter(1) // a ring is stopped in mid-pass and may hold the view
+	b.none(19*ms, "in use")
+	for range 5 {
+		for _, u := range b.poll(10 * ms) {
+			if u.Dead != (Mark{}) {
+				t.Fatalf("named %+v dead while a ring may hold it", u.Dead)
+			}
+		}
+	}
+	b.l.Leave(1)
+	b.poll(ms)
+	u := b.one(10*ms, "given back")
+	if u.Dead.Version != 1 || u.InForce != (Mark{}) || u.Demand != 0 || u.Need != 0 {
+		t.Fatalf("report %+v, want version 1 dead and nothing asked", u)
+	}
+	b.apply(b.answer(u, 0), Taken, "answer")
+	b.poll(30 * ms)
+	if b.none(30*ms, "all told"); b.r.Next() != math.MaxInt64 {
+		t.Fatal("not silent")
+	}
+	if b.c.Admit(1, b.now); !b.r.Urgent() || len(b.poll(0)) != 1 {
+		t.Fatal("use after the silence is not reported")
+	}
+}
+
+func TestSupersededIsNamedWhenRingsHavePassed(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	b.apply(b.answer(b.one(0, "first"), 10), InForce, "answer 1")
+	b.c.Admit(1, b.now)
+	u := b.one(10*ms, "second")
+	b.l.Enter(0)
+	b.apply(b.answer(u, 5), InForce, "answer 2")
+	b.c.Admit(1, b.now)
+	if u = b.one(10*ms, "third"); u.InForce.Version != 2 || u.Dead.Version >= 1 {
+		t.Fatalf("in force %d, dead %d with a ring in its pass", u.InForce.Version, u.Dead.Version)
+	}
+	b.l.Leave(0)
+	b.apply(b.answer(u, 5), InForce, "answer 3")
+	b.c.Admit(1, b.now)
+	if u = b.one(10*ms, "fourth"); u.InForce.Version != 3 || u.Dead.Version != 2 {
+		t.Fatalf("in force %d, dead %d", u.InForce.Version, u.Dead.Version)
+	}
+}
+
+func TestQueuedReporterIsSilent(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Await(0, 5, 5)
+	u := b.one(0, "asks")
+	if u.Need != 5 || u.Demand < 5 {
+		t.Fatalf("report %+v", u)
+	}
+	s := b.answer(u, 0)
+	s.Queued = true
+	b.apply(s, InForce, "has a place")
+	sent := 0
+	for range 100 {
+		sent += len(b.poll(ms))
+	}
+	if sent != 0 {
+		t.Fatalf("%d reports in 100 ms though it waits for its turn", sent)
+	}
+	if len(b.poll(30*ms)) != 1 {
+		t.Fatal("lease is not kept alive")
+	}
+	// Its turn comes by push, too old to use: it asks for a fresh one at once, and is not giving anything back.
+	b.apply(b.answer(u, 5), Taken, "push")
+	if u = b.one(3*ms, "asks for a fresh one"); u.Need != 5 || u.Dead.Version > 1 { // version 2 is the push
+		t.Fatalf("report %+v", u)
+	}
+}
+
+func TestEarlyReportOncePerView(t *testing.T) {
+	b := newRepBench(t, func(c *Config) { c.ReportIops = 10 })
+	b.c.Admit(1, b.now)
+	b.apply(b.answer(b.one(0, "first"), 100), InForce, "answer") // a quarter of the room, 25, is more than 10
+	b.poll(ms)
+	b.c.Admit(24, b.now)
+	b.none(ms, "24 of 25")
+	b.c.Admit(1, b.now)
+	b.one(0, "25: early")
+	b.c.Admit(20, b.now)
+	b.none(ms, "the answer will bring more")
+}
+
+func TestBudgetMergesReports(t *testing.T) {
+	b := newRepBench(t, func(c *Config) { c.Budget = 2 })
+	var cells []*Cell
+	for i := range 5 {
+		p := goodPolicy()
+		p.Tenant = fmt.Sprint("t", i)
+		check(t, b.l.SetPolicy(&p, b.now))
+		cells = append(cells, b.l.Cell(p.Limit()))
+		cells[i].Admit(1, b.now)
+	}
+	if got := b.poll(0); len(got) != 2 {
+		t.Fatalf("%d reports, budget 2", len(got))
+	}
+	cells[4].Admit(2, b.now)
+	seen := map[string]int64{}
+	for _, u := range b.sent {
+		seen[u.Key.Tenant] = u.Total.Charged
+	}
+	for range 2 {
+		for _, u := range b.poll(2 * ms) {
+			seen[u.Key.Tenant] = u.Total.Charged
+		}
+	}
+	if len(seen) != 5 || seen["t4"] != 3 && seen["t4"] != 1 {
+		t.Fatalf("after three windows: %v", seen)
+	}
+}
+
+func TestReportsAreSortedByOwner(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.r.SetRing(4, 3, func(l Limit) WorkerID { return WorkerID("o" + l.Tenant[len(l.Tenant)-1:]) }, b.now)
+	for i := range 9 {
+		p := goodPolicy()
+		p.Tenant = fmt.Sprint("t", i, i%3)
+		check(t, b.l.SetPolicy(&p, b.now))
+		b.l.Cell(p.Limit()).Admit(1, b.now)
+	}
+	out := b.r.Poll(b.now, nil)
+	if len(out) != 9 {
+		t.Fatalf("%d reports", len(out))
+	}
+	for i, a := range out {
+		if want := WorkerID(fmt.Sprint("o", i/3)); a.To != want {
+			t.Fatalf("report %d is for %s, want %s", i, a.To, want)
+		}
+	}
+}
+
+func TestRedirectedReportIsTriedAgain(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	u := b.one(0, "first")
+	b.r.Redirected(&Redirect{Key: u.Key, To: u.From, Sequence: u.Sequence, RingEpoch: 4, Reason: OtherRing}, b.now)
+	b.none(ms, "not at once")
+	b.r.SetRing(4, 10, func(Limit) WorkerID { return "p" }, b.now)
+	b.c.Admit(1, b.now)
+	out := b.r.Poll(b.now, nil)
+	if len(out) != 1 || out[0].To != "p" || out[0].Report.RingEpoch != 4 || out[0].Report.Total.Charged != 4 || out[0].Report.Base != (Total{}) {
+		t.Fatalf("after the ring changed: %+v", out)
+	}
+}
+
+func TestFlushTellsEverythingAndEnds(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	b.apply(b.answer(b.one(0, "first"), 10), InForce, "answer")
+	b.c.Admit(2, b.now)
+	b.r.Flush(b.now)
+	if d := b.c.Admit(1, b.now); d.Outcome == Go {
+		t.Fatal("admitted while shutting down")
+	}
+	var last UsageReport
+	for range 100 {
+		if b.r.Done() {
+			break
+		}
+		for _, u := range b.poll(ms) {
+			last = u
+			b.apply(b.answer(u, 0), Taken, "answer")
+		}
+	}
+	if !b.r.Done() || !last.Final || last.Total.Charged != 5 || last.Dead.Version < 1 {
+		t.Fatalf("done %v, last report %+v", b.r.Done(), last)
+	}
+}
+
+func TestPollAllocatesLittle(t *testing.T) {
+	b := newRepBench(t, nil)
+	out := make([]Addressed, 0, 16)
+	b.c.Admit(1, b.now)
+	if n := testing.AllocsPerRun(200, func() {
+		b.now += 5 * ms
+		b.c.Admit(1, b.now)
+		out = b.r.Poll(b.now, out[:0])
+	}); n > 1 { // a view that has expired is replaced
+		t.Errorf("%v allocations a poll", n)
+	}
+}
+
+func BenchmarkReport(b *testing.B) {
+	cfg := DefaultConfig()
+	cfg.Budget = 1 << 30
+	l := must(NewLedger(cfg, 2))
+	r := must(NewReporter(cfg, l, "w", 7, 1))
+	r.SetRing(3, 10, func(Limit) WorkerID { return "o" }, 0)
+	p := goodPolicy()
+	check(b, l.SetPolicy(&p, 0))
+	c := l.Cell(p.Limit())
+	var out []Addressed
+	s := RateSnapshot{Key: p.Key(), RingEpoch: 3, Mark: Mark{Owner: OwnerEpoch{3, 1}}, Remaining: 1 << 40}
+	b.ReportAllocs()
+	for i := range b.N {
+		now := int64(i+1) * 5 * ms
+		c.Admit(1, now)
+		out = r.Poll(now, out[:0])
+		for _, a := range out {
+			s.To, s.Acknowledged, s.AckSequence, s.Stamp = a.Report.From, a.Report.Total, a.Report.Sequence, a.Report.Stamp
+			s.Mark.Version++
+			r.Apply(&s, now+ms)
+		}
+	}
+}
