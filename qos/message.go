@@ -153,22 +153,23 @@ type HandOver struct {
 
 	Level     int64 // may be negative
 	Remainder int64 // carried remainder of the level, in unit-nanoseconds (see Level)
-	Mark      Mark  // the newest snapshot issued: the next owner's marks are newer by its OwnerEpoch
+	Orphans   int64 // reserved for incarnations that are gone
+	Mark      Mark  // the newest snapshot issued: the next owner's are newer by their OwnerEpoch
 	Reporters []HandOverReporter
 }
 
 // HandOverReporter is one reporter of a HandOver.
 type HandOverReporter struct {
-	From     ReporterID
-	Sequence uint64
-	Stamp    int64
-	Total    Total
-	Lapsed   int64 // refunds that a full level did not take, see Owner
-	Wanted   int64
-	Ceiling  int64 // highest ceiling not named dead, in the owner's count (Total.Used() + Lapsed + reservation)
-	Mark     Mark  // the newest snapshot that carried it
-	Expired  bool  // every snapshot of it is too old to be in force
-	Paid     int64 // with Expired: what overflowing refill has paid down
+	From       ReporterID
+	Generation uint64
+	Sequence   uint64
+	Stamp      int64
+	Total      Total
+	Lapsed     int64 // refunds that a full level did not take
+	Wanted     int64
+	Reserved   int64 // ceiling not named dead, less use known and what has been paid of it
+	Mark       Mark  // the newest snapshot issued to it
+	Expired    bool  // no snapshot of it can be in force
 }
 
 // Addressed is a report and the worker that it is for.
