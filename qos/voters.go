@@ -22,33 +22,41 @@ import (
 // Confirmation by the coordinator, or by a majority, was tried and is wrong: the two need not intersect, and with the coordinator on the minority's side
 // a key had two owners for as long as the partition lasted.
 //
+// A worker id can have two incarnations that live: one was stopped, its lease ran out, it was started elsewhere, and it wakes up. A voter answers
+// only the newest incarnation of an id that has asked it, and an incarnation acts from F after a majority has noted it; until then the one before
+// may still be acting on what it was told.
+//
 // It rests on one promise from outside: the coordinator never shows a worker an older ring than it has shown that worker before, not
 // across a restart either (an etcd read is linearizable; a file and the copy on disk do not go back).
 
 // An Ask is sent by a Tenure to a voter.
 type Ask struct {
-	Epoch uint64 // the ring the owner acts in
-	Stamp int64  // the owner's clock, ns; echoed
+	Worker      WorkerID
+	Incarnation uint64 // the worker's epoch
+	Epoch       uint64 // the ring the owner acts in
+	Stamp       int64  // the owner's clock, ns; echoed
 }
 
 // An Answer is a voter's reply.
 type Answer struct {
-	Voter WorkerID
-	Epoch uint64 // the newest ring the voter knows
-	Stamp int64  // of the Ask
+	Voter       WorkerID
+	Incarnation uint64 // of the worker that asked: the newest that this voter knows
+	Epoch       uint64 // the newest ring the voter knows; 0 while it is silent: it has noted the incarnation, no more
+	Stamp       int64  // of the Ask
 }
 
 // A Voter is the answering side of one worker incarnation.
 type Voter struct {
 	id    WorkerID
-	epoch uint64 // newest ring known; never falls
-	from  int64  // silent before, ns
+	epoch uint64              // newest ring known; never falls
+	from  int64               // silent before, ns
+	seen  map[WorkerID]uint64 // newest incarnation that has asked; at most MaxMembers
 }
 
 // NewVoter returns the voter of a worker that starts at now (ns) and knows no ring yet. It is silent for confirm (F, ns): its earlier
 // incarnation may have answered with an epoch that this one has yet to learn, and the owner that got that answer may act on it so long.
 func NewVoter(id WorkerID, now, confirm int64) *Voter {
-	return &Voter{id: id, from: now + allowance(confirm)}
+	return &Voter{id: id, from: now + allowance(confirm), seen: map[WorkerID]uint64{}}
 }
 
 // Learn takes note of a ring epoch. Older ones are ignored.
@@ -57,12 +65,18 @@ func (v *Voter) Learn(epoch uint64) { v.epoch = max(v.epoch, epoch) }
 // Epoch returns the newest epoch known.
 func (v *Voter) Epoch() uint64 { return v.epoch }
 
-// Answer replies to an Ask, or reports false while the voter is silent or knows no ring.
+// Answer replies to an Ask, or reports false: it never answers an incarnation older than one that has asked it.
 func (v *Voter) Answer(now int64, a Ask) (Answer, bool) {
-	if now < v.from || v.epoch == 0 {
+	seen, known := v.seen[a.Worker]
+	if a.Incarnation < seen || !known && len(v.seen) >= MaxMembers {
 		return Answer{}, false
 	}
-	return Answer{Voter: v.id, Epoch: v.epoch, Stamp: a.Stamp}, true
+	v.seen[a.Worker] = a.Incarnation
+	answer := Answer{Voter: v.id, Incarnation: a.Incarnation, Stamp: a.Stamp}
+	if now >= v.from {
+		answer.Epoch = v.epoch
+	}
+	return answer, true
 }
 
 // allowance is F as somebody with another clock must wait it: clocks may differ in rate by 1.5 % either way.
@@ -71,7 +85,8 @@ func allowance(confirm int64) int64 { return confirm + confirm/32 }
 // A Tenure is the asking side: it knows whether this worker incarnation may act as owner in the newest ring it has learned.
 type Tenure struct {
 	self    WorkerID
-	confirm int64 // F, ns
+	epoch   uint64 // of this incarnation
+	confirm int64  // F, ns
 	ring    *Ring
 	known   []*Ring   // earlier rings that the present one replaces and this worker has seen
 	heard   []heard   // one for each voter of the ring and of those it replaces, sorted
@@ -86,6 +101,8 @@ type heard struct {
 	asked int64  // stamp of the newest Ask answered with that epoch
 	sent  int64  // when it was last asked
 	ever  bool   // whether it was
+	noted bool   // it has noted this incarnation, and answers none before it
+	since int64  // when that was heard
 }
 
 // closing is a replaced ring on its way out.
@@ -95,9 +112,14 @@ type closing struct {
 	since int64 // when it had lost its majority, as heard here; meaningless before over
 }
 
-// NewTenure returns the tenure of a worker incarnation. confirm is F in ns, the same on all workers.
-func NewTenure(self WorkerID, confirm int64) *Tenure {
-	return &Tenure{self: self, confirm: confirm}
+// NewTenure returns the tenure of a worker incarnation. epoch is the worker's, confirm is F in ns, the same on all workers.
+func NewTenure(self WorkerID, epoch uint64, confirm int64) *Tenure {
+	return &Tenure{self: self, epoch: epoch, confirm: confirm}
+}
+
+// Ask is the question to put at now to each voter that Poll names.
+func (t *Tenure) Ask(now int64) Ask {
+	return Ask{Worker: t.self, Incarnation: t.epoch, Epoch: t.ring.epoch, Stamp: now}
 }
 
 // Learn adopts a newer ring and reports whether it was newer.
@@ -135,7 +157,8 @@ func (t *Tenure) seat(r *Ring) {
 	for _, id := range slices.Compact(ids) {
 		h := heard{voter: id}
 		if i := slices.IndexFunc(old, func(o heard) bool { return o.voter == id }); i >= 0 {
-			h.epoch, h.asked = old[i].epoch, old[i].asked
+			h = old[i]
+			h.ever = false // ask at once: the ring is another
 		}
 		t.heard = append(t.heard, h)
 	}
@@ -176,14 +199,20 @@ func (t *Tenure) matters(voter WorkerID) bool {
 
 // Answered takes an Answer that arrived at now. One that nobody asked for, is from the future or older than what was heard changes nothing.
 func (t *Tenure) Answered(now int64, a Answer) {
-	if t.ring == nil || a.Stamp > now {
+	if t.ring == nil || a.Stamp > now || a.Incarnation != t.epoch {
 		return
 	}
 	i := slices.IndexFunc(t.heard, func(h heard) bool { return h.voter == a.Voter })
-	if i < 0 || a.Epoch < t.heard[i].epoch {
+	if i < 0 {
 		return
 	}
 	h := &t.heard[i]
+	if !h.noted {
+		h.noted, h.since = true, now
+	}
+	if a.Epoch == 0 || a.Epoch < h.epoch {
+		return
+	}
 	if a.Epoch > h.epoch {
 		h.epoch, h.asked = a.Epoch, a.Stamp
 	}
@@ -232,9 +261,21 @@ func (t *Tenure) Until() int64 {
 	return asked[len(asked)-majority] + t.confirm
 }
 
-// Open reports whether every ring that this one replaces is over and has been for F.
+// alone reports whether a majority of a ring's voters has noted this incarnation F ago: none before it can act in that ring any more.
+func (t *Tenure) alone(now int64, v Voting) bool {
+	n := 0
+	for _, h := range t.heard {
+		if h.noted && now-h.since >= allowance(t.confirm) && slices.Contains(v.Voters, h.voter) {
+			n++
+		}
+	}
+	return n >= v.majority()
+}
+
+// Open reports whether nobody else can act in this ring or any that it replaces: not an earlier incarnation of this worker, not the
+// owners of the replaced rings.
 func (t *Tenure) Open(now int64) bool {
-	return t.ring != nil && !slices.ContainsFunc(t.closing, func(c closing) bool { return !c.past(now, t.confirm) })
+	return t.ring != nil && t.alone(now, t.ring.Voting()) && !slices.ContainsFunc(t.closing, func(c closing) bool { return !c.past(now, t.confirm) })
 }
 
 func (c closing) past(now, confirm int64) bool {
@@ -242,17 +283,17 @@ func (c closing) past(now, confirm int64) bool {
 }
 
 // MayAct reports whether this worker may at now act as owner of the limit at p. Ask anew at every act: a worker that was stopped
-// may wake up in another time.
+// may wake up in another time. (An Owner is told by Confirm and Settle what amounts to the same.)
 //
 // since is the epoch of the ring in which the state that this worker has for p was last acted upon: by itself, or by the
 // owner that handed it over and stopped. 0 is no state. Rings up to since need not be seen off for this key, for who acts in a ring has already seen off those before it; nor
 // those in which this very worker owned p.
 func (t *Tenure) MayAct(now int64, p Place, since uint64) bool {
-	if !t.Confirmed(now) || !t.owns(t.ring, p) {
+	if !t.Confirmed(now) || !t.owns(t.ring, p) || !t.alone(now, t.ring.Voting()) {
 		return false
 	}
 	for _, c := range t.closing {
-		if c.Epoch > since && !c.past(now, t.confirm) && !t.owned(c.Epoch, p) {
+		if c.Epoch > since && !c.past(now, t.confirm) && !(t.owned(c.Epoch, p) && t.alone(now, c.Voting)) {
 			return false
 		}
 	}

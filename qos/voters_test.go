@@ -17,8 +17,10 @@ type electorate struct {
 	ids     []WorkerID
 	rings   []*Ring // as proposed, oldest first
 	places  []Place
-	workers []*elector
+	workers []*elector // by slot: the first are one for each id, a zombie's successor has a slot of its own
+	route   []int      // slot of the newest incarnation of each id
 	wire    []letter
+	epochs  uint64
 	err     error
 }
 
@@ -29,6 +31,7 @@ type elector struct {
 	voter  *Voter
 	tenure *Tenure
 	since  []uint64 // for each place: see Tenure.MayAct
+	epoch  uint64
 	paused bool
 }
 
@@ -53,6 +56,7 @@ func newElectorate(n int, places int, members []WorkerID) *electorate {
 	e.rings = []*Ring{first}
 	for _, id := range e.ids {
 		w := &elector{id: id, rate: 1}
+		e.route = append(e.route, len(e.workers))
 		e.workers = append(e.workers, w)
 		e.start(w)
 		w.learn(e, first)
@@ -60,12 +64,19 @@ func newElectorate(n int, places int, members []WorkerID) *electorate {
 	return e
 }
 
+func (w *elector) ask(now int64) *Ask {
+	a := w.tenure.Ask(now)
+	return &a
+}
+
 func (w *elector) clock(now int64) int64 { return int64(float64(now) * w.rate) }
 
 // start makes a new incarnation of a worker.
 func (e *electorate) start(w *elector) {
 	w.voter = NewVoter(w.id, w.clock(e.now), testConfirm)
-	w.tenure = NewTenure(w.id, testConfirm)
+	e.epochs++
+	w.epoch = e.epochs
+	w.tenure = NewTenure(w.id, w.epoch, testConfirm)
 	w.since = make([]uint64, len(e.places))
 }
 
@@ -87,8 +98,8 @@ func (w *elector) learn(e *electorate, r *Ring) {
 			continue
 		}
 		if slices.Contains(acted, k) {
-			to := slices.Index(e.ids, owner)
-			e.wire = append(e.wire, letter{at: e.now, from: slices.Index(e.ids, w.id), to: to, handed: k, since: w.since[k]})
+			to := e.route[slices.Index(e.ids, owner)]
+			e.wire = append(e.wire, letter{at: e.now, from: slices.Index(e.workers, w), to: to, handed: k, since: w.since[k]})
 		}
 		w.since[k] = 0 // handed over or discarded
 	}
@@ -149,7 +160,7 @@ func (e *electorate) poll() {
 		}
 		now := w.clock(e.now)
 		for _, id := range w.tenure.Poll(now, nil) {
-			e.wire = append(e.wire, letter{at: e.now, from: i, to: slices.Index(e.ids, id), ask: &Ask{w.tenure.Ring().Epoch(), now}, handed: -1})
+			e.wire = append(e.wire, letter{at: e.now, from: i, to: e.route[slices.Index(e.ids, id)], ask: w.ask(now), handed: -1})
 		}
 	}
 }
@@ -172,14 +183,14 @@ func (e *electorate) step(up func(from, to int) bool) {
 // served reports whether every key has an owner that acts.
 func (e *electorate) served() bool {
 	for k, p := range e.places {
-		if !slices.ContainsFunc(e.workers, func(w *elector) bool { return w.tenure.MayAct(w.clock(e.now), p, w.since[k]) }) {
+		if !slices.ContainsFunc(e.workers, func(w *elector) bool { return !w.paused && w.tenure.MayAct(w.clock(e.now), p, w.since[k]) }) {
 			return false
 		}
 	}
 	return true
 }
 
-var elections = flag.Int("elections", 200, "seeds of random elections")
+var elections = flag.Int("elections", 120, "seeds of random elections")
 
 var everyPartition = flag.Bool("every-partition", false, "try each pair of partitions of three workers, half a minute")
 
@@ -190,7 +201,7 @@ func TestNeverTwoOwnersInAnyPartitionOfThree(t *testing.T) {
 		{[]int{0, 1, 2}, []int{0, 1}}, {[]int{0, 1, 2}, []int{1, 2}}, {[]int{0, 1}, []int{0, 1, 2}}, {[]int{1, 2}, []int{0, 1, 2}},
 		{[]int{0, 1}, []int{1, 2}}, {[]int{0}, []int{2}}, {[]int{0, 1, 2}, []int{2}}, {[]int{0}, []int{0, 1, 2}},
 	}
-	stride := 53
+	stride := 101
 	if *everyPartition {
 		stride = 1
 	}
@@ -226,7 +237,7 @@ func partitionOfThree(from, to []int, hears, first, second int) error {
 	}
 	e := newElectorate(3, 6, pick(from))
 	all := func(int, int) bool { return true }
-	for range 7 { // the voters' first silence passes, and the owners act
+	for range 10 { // the voters' first silence passes, and the owners act
 		e.step(all)
 	}
 	if !e.served() {
@@ -246,7 +257,7 @@ func partitionOfThree(from, to []int, hears, first, second int) error {
 	for _, w := range e.workers {
 		w.learn(e, e.rings[1])
 	}
-	for range 8 {
+	for range 14 {
 		e.step(all)
 	}
 	if e.err == nil && !e.served() {
@@ -280,6 +291,7 @@ func randomElection(seed uint64) error {
 		return ids
 	}
 	e := newElectorate(n, 8, subset())
+	zombies := rnd.IntN(3) == 0
 	for _, w := range e.workers {
 		w.rate = 1 + (rnd.Float64()-0.5)/50
 	}
@@ -298,10 +310,19 @@ func randomElection(seed uint64) error {
 			}
 		}
 		i := rnd.IntN(n)
-		switch w := e.workers[i]; rnd.IntN(40) {
+		switch w := e.workers[e.route[i]]; rnd.IntN(40) {
 		case 0:
+			if zombies && len(e.workers) < 3*n { // the old one lives on, and gets the answers to what it asks
+				e.route[i] = len(e.workers)
+				w = &elector{id: w.id, rate: w.rate}
+				e.workers = append(e.workers, w)
+			}
 			e.start(w)
 			w.learn(e, e.rings[heard[i]])
+		case 6, 7:
+			if w := e.workers[rnd.IntN(len(e.workers))]; !w.paused { // a zombie, perhaps, reads the coordinator
+				w.learn(e, e.rings[heard[i]])
+			}
 		case 1:
 			w.paused = !w.paused
 		case 2, 3, 4, 5: // it may skip some
@@ -330,7 +351,7 @@ func (e *electorate) random(rnd *rand.Rand, down []bool, loss float64, delay int
 		case l.at > e.now || e.workers[l.to].paused && l.at < 0:
 			later = append(later, l)
 		case l.at == e.now: // new
-			if l.from != l.to && (down[l.from*len(e.ids)+l.to] || rnd.Float64() < loss) {
+			if l.from != l.to && (e.cut(down, l) || rnd.Float64() < loss) {
 				continue
 			}
 			l.at += 1 + rnd.Int64N(delay)
@@ -343,7 +364,7 @@ func (e *electorate) random(rnd *rand.Rand, down []bool, loss float64, delay int
 	}
 	for i := range e.wire {
 		e.wire[i].at = e.now + 1 + rnd.Int64N(delay)
-		if l := e.wire[i]; l.from != l.to && (down[l.from*len(e.ids)+l.to] || rnd.Float64() < loss) {
+		if l := e.wire[i]; l.from != l.to && (e.cut(down, l) || rnd.Float64() < loss) {
 			continue
 		}
 		later = append(later, e.wire[i])
@@ -352,13 +373,23 @@ func (e *electorate) random(rnd *rand.Rand, down []bool, loss float64, delay int
 	e.act()
 }
 
+// cut reports whether the link between the machines of a letter is down.
+func (e *electorate) cut(down []bool, l letter) bool {
+	from, to := slices.Index(e.ids, e.workers[l.from].id), slices.Index(e.ids, e.workers[l.to].id)
+	return down[from*len(e.ids)+to]
+}
+
 func (e *electorate) heal() error {
 	e.wire = nil
-	for _, w := range e.workers {
+	for slot, w := range e.workers {
+		if e.route[slices.Index(e.ids, w.id)] != slot {
+			w.paused = true // for ever
+			continue
+		}
 		w.paused = false
 		w.learn(e, e.rings[len(e.rings)-1])
 	}
-	for range 16 {
+	for range 20 {
 		e.step(func(int, int) bool { return true })
 	}
 	if e.err == nil && !e.served() {
@@ -370,25 +401,33 @@ func (e *electorate) heal() error {
 func TestVoterNeverGoesBackAndIsSilentAfterAStart(t *testing.T) {
 	v := NewVoter("a", 0, testConfirm)
 	v.Learn(5)
-	if _, ok := v.Answer(testConfirm, Ask{}); ok {
-		t.Error("answered within F of its start")
+	if a, _ := v.Answer(testConfirm, Ask{}); a.Epoch != 0 {
+		t.Error("named a ring within F of its start")
 	}
 	v.Learn(4)
-	if a, ok := v.Answer(2*testConfirm, Ask{Epoch: 4, Stamp: 7}); !ok || a != (Answer{"a", 5, 7}) {
+	if a, ok := v.Answer(2*testConfirm, Ask{Epoch: 4, Stamp: 7}); !ok || a != (Answer{"a", 0, 5, 7}) {
 		t.Errorf("answered %+v, %v", a, ok)
 	}
-	if _, ok := NewVoter("a", 0, testConfirm).Answer(2*testConfirm, Ask{}); ok {
-		t.Error("answered without knowing a ring")
+	if a, _ := NewVoter("a", 0, testConfirm).Answer(2*testConfirm, Ask{}); a.Epoch != 0 {
+		t.Error("named a ring without knowing one")
+	}
+	if _, ok := v.Answer(2*testConfirm, Ask{Worker: "b", Incarnation: 2}); !ok {
+		t.Error("no answer to a worker's second incarnation")
+	}
+	if _, ok := v.Answer(2*testConfirm, Ask{Worker: "b", Incarnation: 1}); ok {
+		t.Error("answered an incarnation that a newer one has followed")
 	}
 }
 
 func TestConfirmationCountsFromTheAsking(t *testing.T) {
-	tenure := NewTenure("worker-0", testConfirm)
+	tenure := NewTenure("worker-0", 1, testConfirm)
 	tenure.Learn(ringOf(t, 2, workers(3)))
 	for _, a := range []Answer{
-		{"worker-0", 2, 100}, {"worker-1", 2, 900}, {"worker-2", 3, 900}, {"stranger", 2, 900},
-		{"worker-0", 1, 940},  // older than its last word
-		{"worker-0", 2, 5000}, // from the future
+		{"worker-0", 1, 2, 100}, {"worker-1", 1, 2, 900}, {"worker-2", 1, 3, 900}, {"stranger", 1, 2, 900},
+		{"worker-0", 1, 1, 940},  // older than its last word
+		{"worker-0", 1, 2, 5000}, // from the future
+		{"worker-0", 7, 2, 945},  // to another incarnation
+		{"worker-0", 1, 0, 945},  // silent
 	} {
 		tenure.Answered(950, a)
 	}
@@ -409,7 +448,7 @@ func TestConfirmationCountsFromTheAsking(t *testing.T) {
 }
 
 func TestPollAsksAFifthOfFApartAndOnlyThoseThatMatter(t *testing.T) {
-	tenure := NewTenure("worker-0", testConfirm)
+	tenure := NewTenure("worker-0", 1, testConfirm)
 	old := ringOf(t, 1, letters("ab"))
 	tenure.Learn(ringOf(t, 2, workers(2), old.Replaced(true)...))
 	if got := tenure.Poll(0, nil); len(got) != 4 {
@@ -418,7 +457,7 @@ func TestPollAsksAFifthOfFApartAndOnlyThoseThatMatter(t *testing.T) {
 	if got := tenure.Poll(199, nil); len(got) != 0 {
 		t.Errorf("asks %q again before F/5", got)
 	}
-	tenure.Answered(200, Answer{"a", 2, 0})
+	tenure.Answered(200, Answer{"a", 1, 2, 0})
 	if got := tenure.Poll(200, nil); len(got) != 2 {
 		t.Errorf("asks %q, though ring 1 is over", got)
 	}
@@ -428,7 +467,7 @@ func TestPollAsksAFifthOfFApartAndOnlyThoseThatMatter(t *testing.T) {
 func TestKeysThatStayDoNotWait(t *testing.T) {
 	e := newElectorate(4, 40, workers(4))
 	all := func(int, int) bool { return true }
-	for range 7 {
+	for range 10 {
 		e.step(all)
 	}
 	e.propose(workers(3))
@@ -455,25 +494,54 @@ func TestKeysThatStayDoNotWait(t *testing.T) {
 }
 
 func TestForceOpensWhatDeadVotersKeepClosed(t *testing.T) {
-	tenure := NewTenure("worker-0", testConfirm)
+	tenure := NewTenure("worker-0", 1, testConfirm)
 	old := ringOf(t, 1, letters("abc"))
 	next := ringOf(t, 2, workers(1), old.Replaced(true)...)
 	tenure.Learn(next)
-	tenure.Answered(10, Answer{"worker-0", 2, 10})
+	tenure.Answered(10, Answer{"worker-0", 1, 0, 10}) // noted
+	now := int64(2 * testConfirm)
+	tenure.Answered(now, Answer{"worker-0", 1, 2, now})
 	p := Place(1)
-	if !tenure.Confirmed(20) || tenure.Open(20) || tenure.MayAct(20, p, 0) {
+	if !tenure.Confirmed(now) || tenure.Open(now) || tenure.MayAct(now, p, 0) {
 		t.Error("acts though nobody has seen ring 1 off")
 	}
-	if !tenure.MayAct(20, p, 1) {
+	if !tenure.MayAct(now, p, 1) {
 		t.Error("does not act on what ring 1's owner handed over")
 	}
-	tenure.Force(20)
-	if !tenure.Open(20) || !tenure.MayAct(20, p, 0) {
+	tenure.Force(now)
+	if !tenure.Open(now) || !tenure.MayAct(now, p, 0) {
 		t.Error("closed though forced")
 	}
-	if tenure.MayAct(10+testConfirm, p, 0) {
+	if tenure.MayAct(now+testConfirm, p, 0) {
 		t.Error("acts without its own ring's confirmation")
 	}
+}
+
+func TestAnIncarnationWaitsForTheOneBefore(t *testing.T) {
+	tenure := NewTenure("worker-0", 2, testConfirm)
+	tenure.Learn(ringOf(t, 1, workers(3)))
+	for _, id := range workers(2) {
+		tenure.Answered(500, Answer{id, 2, 1, 500})
+	}
+	if tenure.Open(500) || tenure.MayAct(500, ownedBy(tenure), 0) {
+		t.Error("acts while the incarnation before it may")
+	}
+	now := 500 + allowance(testConfirm)
+	for _, id := range workers(2) {
+		tenure.Answered(now, Answer{id, 2, 1, now})
+	}
+	if !tenure.Open(now) || !tenure.MayAct(now, ownedBy(tenure), 0) {
+		t.Error("still waits F after a majority has noted it")
+	}
+}
+
+// ownedBy finds a place that the worker owns.
+func ownedBy(t *Tenure) Place {
+	p := Place(1)
+	for !t.owns(t.ring, p) {
+		p += 0x9e3779b97f4a7c15
+	}
+	return p
 }
 
 // Rule 10 holds only while the coordinator shows no worker an older ring than before. This is what happens otherwise, so that nobody takes
@@ -481,7 +549,7 @@ func TestForceOpensWhatDeadVotersKeepClosed(t *testing.T) {
 func TestAVoterThatForgetsMakesTwoOwners(t *testing.T) {
 	e := newElectorate(5, 1, workers(3))
 	all := func(int, int) bool { return true }
-	for range 7 {
+	for range 10 {
 		e.step(all)
 	}
 	owner := e.rings[0].Members()[e.rings[0].Owner(e.places[0])]
