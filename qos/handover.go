@@ -12,7 +12,7 @@ const handOverPart = 256
 const maxHandOverParts = 1 << 10
 
 // Export appends the hand-overs of the limits that the last SetRing took from this worker, as they were then. They are given once: a level
-// handed on twice would be two buckets.
+// handed on twice would be two buckets. Whoever sends them fills in ToEpoch, from what the receiver said when it connected.
 func (o *Owner) Export(out []HandOver) []HandOver {
 	for _, m := range o.leaving {
 		out = m.handOver(o.ring, out)
@@ -56,7 +56,8 @@ func (r *reporter) handOver() HandOverReporter {
 }
 
 // Import takes in a part of a hand-over; with the last part the limit starts where its old owner stopped. A hand-over for another ring, for a limit
-// that is not this worker's, or that has started without it, is refused and changes nothing.
+// that is not this worker's, or that has started in this ring without it or with a copy of it, is refused and changes nothing; so is one that was
+// meant for an incarnation of this worker that has died: what it granted would be granted again.
 func (o *Owner) Import(h *HandOver, now int64) Refusal {
 	k, why := o.expects(h)
 	if why != Accepted {
@@ -93,7 +94,9 @@ func (o *Owner) expects(h *HandOver) (*owned, Refusal) {
 		return nil, NotOwner
 	case k == nil || k.policy == nil:
 		return nil, UnknownPolicy
-	case k.meter != nil:
+	case h.ToEpoch != o.epoch:
+		return nil, OldEpoch
+	case k.meter != nil || k.begun == o.ring:
 		return nil, Contradiction
 	case !h.sound():
 		return nil, BadReport

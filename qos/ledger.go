@@ -23,7 +23,7 @@ type Ledger struct {
 	// Control loop.
 	count   int    // cells
 	lastID  uint64 // id of the newest cell
-	members int64  // of the ring, at least 1: the allowance refills at the rate divided by it
+	members int64  // of the ring: the allowance refills at the rate divided by it; 0, as before the first ring: not at all
 	self    WorkerID
 	ring    uint64               // epoch of the ring by which owners are chosen; 0 before the first
 	owner   func(Limit) WorkerID // of that ring
@@ -56,7 +56,7 @@ func NewLedger(cfg Config, rings int) (*Ledger, error) {
 	if rings < 1 || rings > maxRings {
 		return nil, fmt.Errorf("qos: %d rings: want 1 to %d", rings, maxRings)
 	}
-	l := &Ledger{cfg: cfg, passes: make([]ringPass, rings), members: 1}
+	l := &Ledger{cfg: cfg, passes: make([]ringPass, rings)}
 	l.grace.begun = make([]uint64, rings)
 	l.none, l.spill = l.newCell(Limit{}), l.newCell(Limit{})
 	l.spill.view.Store(&View{plain: -1, full: true, expires: never, pause: int64(cfg.SyncMax)})
@@ -197,12 +197,21 @@ func (c *Cell) tune(now int64) {
 	if old := c.allowance.Load(); old != nil {
 		level = old.Close(now) + min(spare-old.burst, 0)
 	}
-	c.allowance.Store(NewGCRA(p.Rate, l.members, max(spare, 1), level, now))
+	// Workers that are not members refill nothing: eight of them beside a ring of one would refill nine times the rate. Once in 27 hours is
+	// nothing.
+	rate, share := p.Rate, l.members
+	if share == 0 {
+		rate, share = max(spare, 1), maxShare
+	}
+	c.allowance.Store(NewGCRA(rate, share, max(spare, 1), level, now))
 }
 
-// setMembers says how many workers the ring has.
+// maxShare is among how many a rate may be divided.
+const maxShare = 100_000
+
+// setMembers says how many workers the ring has; 0 if this is not one of them.
 func (l *Ledger) setMembers(n, now int64) {
-	n = min(max(n, 1), 100_000)
+	n = min(max(n, 0), maxShare)
 	if n == l.members {
 		return
 	}

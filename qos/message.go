@@ -148,6 +148,7 @@ type HandOver struct {
 	Generation uint64 // of the numbers below
 	FromRing   uint64 // the ring in which the sender owned the limit
 	ToRing     uint64 // the ring for which it is meant; any other is refused
+	ToEpoch    uint64 // the incarnation of the worker for which it is meant
 	Part       int    // 0 to Parts-1
 	Parts      int
 

@@ -19,6 +19,7 @@ type Owner struct {
 	ring    uint64
 	owns    func(Limit) bool
 	until   int64 // acts before this
+	barred  bool  // Push could not act since the last Confirm
 	settled int64 // limits gained in this ring start here, exhausted; never before Settle
 
 	limits  map[Limit]*owned
@@ -35,6 +36,7 @@ type owned struct {
 	policy *Policy // nil after DropPolicy
 	newest uint64  // its generation, kept over a drop
 	since  int64   // when policy was set here
+	begun  uint64  // ring in which a meter was last started: a hand-over for it comes too late
 	meter  *meter  // nil while nobody uses it
 	parts  []*HandOver
 }
@@ -143,7 +145,7 @@ func (o *Owner) SetRing(epoch, before uint64, owns func(Limit) bool, now int64) 
 	for _, k := range o.limits { // any order: each by itself
 		k.parts = nil
 	}
-	o.ring, o.owns, o.settled, o.until = epoch, owns, never, never
+	o.ring, o.owns, o.settled, o.until, o.barred = epoch, owns, never, never, false
 }
 
 // ordered returns the meters by the order in which they were made.
@@ -154,7 +156,11 @@ func (o *Owner) ordered() []*meter {
 }
 
 // Confirm says that a majority of the ring's voters has confirmed this ring: the owner may act before until.
-func (o *Owner) Confirm(until int64) { o.until = max(o.until, until) }
+func (o *Owner) Confirm(until int64) {
+	if until > o.until {
+		o.until, o.barred = until, false
+	}
+}
 
 // Settle says that no owner of an earlier ring can act any more: limits gained without a hand-over start now, exhausted.
 func (o *Owner) Settle(now int64) {
@@ -172,18 +178,18 @@ func (o *Owner) Apply(u *UsageReport, now int64) (RateSnapshot, Refusal) {
 	if why != Accepted {
 		return o.refuse(why)
 	}
+	m.advance(now) // first: it may forget the reporter
 	r, why := m.reporterFor(u)
 	if why != Accepted {
 		return o.refuse(why)
 	}
-	m.advance(now)
 	if r == nil {
 		if r, why = m.enroll(u); why != Accepted {
 			return o.refuse(why)
 		}
 	}
 	o.Stats.Applied++
-	again := u.Stamp <= r.stamp && r.sequence > 0 // a copy, or overtaken: it changes nothing
+	again := u.Sequence < r.sequence || u.Sequence == r.sequence && u.Stamp <= r.stamp // overtaken, or a copy: it changes nothing
 	m.learn(r, u, now)
 	if again {
 		o.Stats.Late++
@@ -240,7 +246,7 @@ func (o *Owner) meterFor(u *UsageReport, now int64) (*meter, Refusal) {
 		return nil, NotOwner
 	}
 	// Empty when the ring settled, or when the policy came, and refilled since: as if it had been metered all the time and nobody had used it. Never
-	// a full bucket out of nothing.
+	// a full bucket out of nothing. Empty means less one advance: the owner before may have granted its own until just then, and views of it live on.
 	return o.start(k, max(o.settled, k.since), OwnerEpoch{Ring: o.ring, Worker: o.epoch}), Accepted
 }
 
@@ -249,10 +255,10 @@ func (o *Owner) start(k *owned, since int64, epoch OwnerEpoch) *meter {
 	o.lastID++
 	m := &meter{
 		limit: k.policy.Limit(), cfg: &o.cfg, self: o.self, policy: k.policy, owned: epoch,
-		level: NewLevel(k.policy.Rate, k.policy.Burst, 0, since), reporters: map[WorkerID]*reporter{},
+		level: NewLevel(k.policy.Rate, k.policy.Burst, -mulDiv(k.policy.Rate, int64(o.cfg.Advance), perSecond), since), reporters: map[WorkerID]*reporter{},
 		version: &o.version, at: math.MaxInt64, index: -1, id: o.lastID, stats: &o.Stats, toldAt: never,
 	}
-	k.meter, k.parts = m, nil
+	k.meter, k.parts, k.begun = m, nil, o.ring
 	o.agenda.push(m)
 	return m
 }

@@ -9,7 +9,7 @@ import (
 // Push appends the snapshots that cannot wait to be asked for: turns that have come, the crossing into exhaustion and out of it, bans. Call
 // it after a batch of reports, and when NextPush says so.
 func (o *Owner) Push(now int64, out []RateSnapshot) []RateSnapshot {
-	if !o.Acts(now) {
+	if o.barred = !o.Acts(now); o.barred {
 		return out
 	}
 	for o.agenda.len() > 0 && o.agenda.first().at <= now {
@@ -28,9 +28,9 @@ func (o *Owner) Push(now int64, out []RateSnapshot) []RateSnapshot {
 	return out
 }
 
-// NextPush returns when Push has something to do: math.MaxInt64 when nothing is metered.
+// NextPush returns when Push has something to do: math.MaxInt64 when nothing is metered, or the owner may not act until it is confirmed.
 func (o *Owner) NextPush() int64 {
-	if o.agenda.len() == 0 {
+	if o.agenda.len() == 0 || o.barred {
 		return math.MaxInt64
 	}
 	return o.agenda.first().at

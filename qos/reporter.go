@@ -53,7 +53,8 @@ func NewReporter(cfg Config, l *Ledger, worker WorkerID, epoch, seed uint64) (*R
 	return &Reporter{cfg: cfg, ledger: l, self: worker, epoch: epoch, rand: rand.NewPCG(seed, epoch), budgets: map[WorkerID]*budget{}}, nil
 }
 
-// SetRing changes the ring of owners: members is its size, owner says who owns a limit. Views stay in force until they expire.
+// SetRing changes the ring of owners: members is its size, or 0 if this worker is not one of them; owner says who owns a limit. Views stay in
+// force until they expire.
 func (r *Reporter) SetRing(epoch uint64, members int, owner func(Limit) WorkerID, now int64) {
 	r.ledger.ring, r.ledger.owner = epoch, owner
 	r.ledger.setMembers(int64(members), now)
