@@ -121,7 +121,13 @@ func (c *Cell) charge(v *View, n, now int64) Reason {
 // chargeAllowance admits without a fresh view: at most min(spare - unacknowledged, allowance), so that the first request of a
 // quiet tenant waits for no round trip. Only time refills the allowance; were it refilled by every acknowledgement, 100 workers
 // with small bursts would admit 29 times the bound.
+//
+// A worker for whom the owner keeps a place does without, though its view grows old in the silence: else those in the queue live on their
+// allowances, which together refill at the rate, the level never recovers, and whoever has no allowance starves.
 func (c *Cell) chargeAllowance(v *View, n, now int64) Reason {
+	if now < v.queued {
+		return Exhausted
+	}
 	allowance := c.allowance.Load()
 	if n > v.spare || c.used.Load()-v.acked > v.spare-n || !allowance.Charge(n, now) {
 		return StaleView
@@ -264,6 +270,8 @@ func (c *Cell) would(v *View, n, now int64) (Decision, bool) {
 		if used > v.ceiling-n {
 			return v.deny(Exhausted, now), false
 		}
+	} else if now < v.queued {
+		return v.deny(Exhausted, now), false
 	} else if n > v.spare || used-v.acked > v.spare-n || c.allowance.Load().Level(now) < n {
 		return v.deny(StaleView, now), false
 	}

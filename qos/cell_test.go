@@ -47,6 +47,8 @@ func TestAdmit(t *testing.T) {
 		{"expired, allowance", 10, 100, nil, nil, 4, 100, Go, Granted, 4},
 		{"expired, past the allowance", 10, 100, nil, nil, 5, 100, Wait, StaleView, 0},
 		{"fresh and empty bars the allowance", 0, 100, nil, nil, 1, 99, Wait, Exhausted, 0},
+		{"expired, but the owner keeps a place", 10, never, nil, func(v *View) { v.queued = 50 }, 1, 49, Wait, Exhausted, 0},
+		{"the place is lost", 10, never, nil, func(v *View) { v.queued = 50 }, 1, 50, Go, Granted, 1},
 		{"unacknowledged use counts against the bootstrap", 10, never, nil, func(v *View) { v.acked = -3 }, 2, 0, Wait, StaleView, 0},
 		{"acknowledged use does not", 10, never, nil, func(v *View) { v.acked = -3 }, 1, 0, Go, Granted, 1},
 		{"negative", 10, 100, nil, nil, -1, 0, Refuse, BadCharge, 0},

@@ -98,6 +98,10 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) View {
 	if s.Turn > 0 {
 		v.turn = now + min(s.Turn, int64(r.cfg.Lease))
 	}
+	v.queued = never
+	if s.Queued { // until it would have asked again and been answered
+		v.queued = s.Stamp + int64(r.cfg.Lease)/2 + int64(r.cfg.TTL)
+	}
 	v.banned = 0
 	if s.BanLeft > 0 {
 		v.banned = now + min(s.BanLeft, math.MaxInt64-max(now, 0))
