@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/talon-worker/talon/qos"
+)
+
+// checkAdmitted holds one charge against the contract and against what the worker was entitled to.
+func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision, held bool) {
+	lim := w.limits[u.limit]
+	if d.Reason == qos.ShadowDenied {
+		return
+	}
+	u.charged += n
+	lim.charged += n
+	w.trace(uint64(u.limit)<<32|uint64(uint32(k.slot)), uint64(n))
+	if d.Reason == qos.Unlimited {
+		w.result.Branches[Unlimited]++
+		lim.ideal.Advance(w.now)
+		lim.ideal.Take(n)
+		if u.generation == 0 {
+			w.fail("%s admits %d of %v without a policy", k.id, n, u.place)
+		}
+		return
+	}
+	w.checkContract(k, u, lim, n)
+	if !held { // under a view from before the ring was stopped; what it may charge so is bounded in finish
+		w.checkEntitled(k, u, n, local)
+	}
+	lim.ideal.Advance(w.now)
+	lim.ideal.Take(n)
+}
+
+// checkContract is the bound of the contract, for every window that ends now.
+func (w *World) checkContract(k *worker, u *use, lim *limit, n int64) {
+	excess := lim.meter.Admit(w.now, n)
+	if era := lim.meter.Era(); era != lim.era {
+		lim.era, lim.active = era, 0
+		lim.local, lim.top = lim.policy.LocalBurst, lim.policy.Rate
+		if b := lim.before; b != nil {
+			lim.local, lim.top = max(lim.local, b.LocalBurst), max(lim.top, b.Rate)
+		}
+	}
+	if u.era != lim.era {
+		u.era = lim.era
+		lim.active++
+	}
+	allowed := lim.allowed(&w.setup)
+	if excess > allowed {
+		w.fail("%v: excess %d, allowed N*b + R*d = %d*%d + %d*%v = %d (charge of %d on %s)",
+			u.place, excess, lim.active, lim.local, lim.top, w.setup.Config.TTL, allowed, n, k.id)
+	}
+	lim.ratio = max(lim.ratio, float64(excess)/float64(allowed))
+}
+
+// checkEntitled holds a charge against the view: within the highest ceiling while a view can be fresh, else within the allowance.
+func (w *World) checkEntitled(k *worker, u *use, n, local int64) {
+	p := u.cell.View().Policy()
+	if p == nil || u.generation == 0 {
+		w.fail("%s admits %d of %v under no policy", k.id, n, u.place)
+		return
+	}
+	if local < u.fresh && u.cell.Used() <= max(u.ceiling, u.ceilingBefore) {
+		return
+	}
+	w.result.Branches[Allowance]++
+	u.refillSpare(w, local)
+	if u.spare -= float64(n); u.spare < -1 {
+		w.fail("%s admits %d of %v: above every ceiling it was given (used %d, ceiling %d, fresh for %s), and past the allowance by %.0f",
+			k.id, n, u.place, u.cell.Used(), u.ceiling, ms(u.fresh-local), -u.spare)
+	}
+}
+
+// refillSpare is rule 9's allowance, told apart from the code under test: bootstrap at most, R / members.
+func (u *use) refillSpare(w *World, local int64) {
+	p := u.cell.View().Policy()
+	if p == nil {
+		return
+	}
+	cfg := &w.setup.Config
+	top := min(cfg.BootstrapBytes, p.LocalBurst)
+	if p.Metric.Requests() {
+		top = min(cfg.BootstrapIops, p.LocalBurst)
+	}
+	if u.spareAt == 0 {
+		u.spare, u.spareAt = float64(top), local
+	}
+	u.spare += float64(p.Rate) / float64(w.fewest) * time.Duration(max(local-u.spareAt, 0)).Seconds()
+	u.spare = min(u.spare, float64(top))
+	u.spareAt = max(local, u.spareAt)
+}
+
+// checkRefunded books what came back.
+func (w *World) checkRefunded(u *use, n int64) {
+	lim := w.limits[u.limit]
+	u.refunded += n
+	lim.refunded += n
+	lim.meter.Admit(w.now, -n)
+}
+
+// checkReport holds what a worker reports against what was really charged: refused requests never are.
+func (w *World) checkReport(k *worker, u *use, r *qos.UsageReport) {
+	if r.Total.Charged != u.charged {
+		w.fail("%s reports %d of %v as charged, admitted were %d", k.id, r.Total.Charged, u.place, u.charged)
+	}
+	if r.Total.Refunded > u.refunded {
+		w.fail("%s reports %d of %v as given back, it was %d", k.id, r.Total.Refunded, u.place, u.refunded)
+	}
+}
+
+// checkApplied holds the owner's level, just after a report, against the bucket of one who knows everything:
+//
+//	level - use that is not reported <= ideal level
+//
+// The ideal bucket is charged when it happens and gets refunds back when the owner does: what is given back while a bucket is full is lost, and
+// which is full when is not the owner's to know. Whatever makes an owner forget use shows here at once, long before enough of it has gathered
+// to break the contract.
+func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateSnapshot, local int64) {
+	i := w.byName[s.Key.Limit()]
+	lim := w.limits[i]
+	k.since[i] = k.epochR
+	if lim.actor != k.life.n {
+		w.checkAlone(k, lim, i)
+		w.changeHands(k, lim, i)
+	}
+	u := w.lives[l.life].use(i)
+	if back := s.Acknowledged.Refunded - u.backKnown; back > 0 {
+		lim.ideal.Advance(w.now)
+		lim.ideal.Give(back)
+		u.backKnown = s.Acknowledged.Refunded
+	}
+	u.know(lim, s.Acknowledged.Charged)
+	lim.level = s.Level
+	if !lim.policy.Limits() || lim.before != nil && !lim.before.Limits() {
+		w.unknow(lim, i) // the owner starts over when it limits again
+		return
+	}
+	if !lim.valid {
+		w.resync(lim, i, s.Level)
+		return
+	}
+	lim.ideal.Advance(w.now)
+	if over := s.Level - (lim.charged - lim.known) - lim.ideal.Now(); over > 1 {
+		w.fail("%v: owner %s has level %d with %d units unreported, an ideal bucket has %d: %d too many",
+			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.Now(), over)
+	}
+}
+
+// checkAlone finds a second owner: whoever acted last must not be able to any more.
+func (w *World) checkAlone(k *worker, lim *limit, i int32) {
+	if lim.actor < 0 {
+		return
+	}
+	old := w.lives[lim.actor]
+	o := w.workers[old.slot]
+	if !old.alive || o.life != old || o.paused {
+		return
+	}
+	p := qos.PlaceOf(lim.policy.Limit())
+	if o.tenure.MayAct(o.clock.read(w.now), p, o.since[i]) {
+		w.fail("%v: %s acts as owner in ring %d, and %s in ring %d still may", lim.policy.Limit(), k.id, k.epochR, o.id, o.epochR)
+	}
+}
+
+// changeHands takes note of another owner. One that was handed the state knows what the last one knew; one that was not starts with nothing,
+// and its level can be compared again once it has heard of everybody.
+func (w *World) changeHands(k *worker, lim *limit, i int32) {
+	if lim.actor >= 0 && lim.handed != k.life.n {
+		w.result.Branches[ColdStart]++
+		w.unknow(lim, i)
+	} else if lim.actor >= 0 {
+		w.result.Branches[HandOver]++
+	}
+	lim.actor = k.life.n
+}
+
+// unknow gives up the comparison until every living incarnation has been heard of again.
+func (w *World) unknow(lim *limit, i int32) {
+	lim.valid = false
+	for _, l := range w.lives {
+		if u := l.use(i); u != nil {
+			u.known = -1
+		}
+	}
+}
+
+func (u *use) know(lim *limit, charged int64) {
+	if u.known >= 0 {
+		lim.known += charged - u.known
+	}
+	u.known = charged
+}
+
+// resync starts the comparison again when every living incarnation is known to the owner.
+func (w *World) resync(lim *limit, i int32, level int64) {
+	known := int64(0)
+	for _, l := range w.lives {
+		u := l.use(i)
+		if u == nil || u.charged == 0 {
+			continue
+		}
+		if u.known < 0 && l.alive {
+			return
+		}
+		if u.known < 0 {
+			u.known = u.charged // died unheard; its last reports may still come
+		}
+		known += u.known
+	}
+	lim.known, lim.valid = known, true
+	lim.ideal = qos.NewLevel(min(lim.rate, qos.MaxRate), lim.burst, level-(lim.charged-known), w.now)
+}
+
+// checkIssued takes note of a snapshot as it is sent.
+func (w *World) checkIssued(k *worker, s *qos.RateSnapshot, local int64) {
+	if s.Remaining < 0 {
+		w.fail("%s: a snapshot of %v with %d remaining", k.id, s.Key, s.Remaining)
+	}
+	if s.Exhausted {
+		w.result.Branches[Exhausted]++
+	}
+	if s.Queued {
+		w.result.Branches[Queued]++
+	}
+}
+
+// checkInForce takes note of a snapshot that a worker has put in force.
+func (w *World) checkInForce(u *use, s *qos.RateSnapshot) {
+	if u.owner != s.Mark.Owner { // a stopped ring may still hold a view of the ownership before
+		u.owner, u.ceiling, u.ceilingBefore = s.Mark.Owner, 0, u.ceiling
+	}
+	if c := s.Ceiling(); c > u.ceiling {
+		u.ceiling = c
+	}
+	u.fresh = max(u.fresh, s.Stamp+int64(w.setup.Config.TTL))
+	if s.Key.Generation != u.generation {
+		w.fail("%v: a view of generation %d in force, the worker knows %d", u.place, s.Key.Generation, u.generation)
+	}
+}
+
+func (l *life) use(limit int32) *use {
+	for _, u := range l.uses {
+		if u.limit == limit {
+			return u
+		}
+	}
+	return nil
+}

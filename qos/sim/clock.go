@@ -1,0 +1,24 @@
+package sim
+
+// A clock is one machine's CLOCK_BOOTTIME: it never stops or goes back, but its rate may be off, and where it started is
+// nobody's business but its own.
+type clock struct {
+	start int64 // reading at real time 0, ns
+	ppm   int64 // how much too fast, in millionths
+}
+
+// read is the clock at a moment of real time.
+func (c clock) read(real int64) int64 { return c.start + real + mulPPM(real, c.ppm) }
+
+// when is the first moment of real time at which the clock reads at least t.
+func (c clock) when(t int64) int64 {
+	t -= c.start
+	real := t - mulPPM(t, c.ppm)
+	for c.read(real)-c.start < t {
+		real += (t - (c.read(real) - c.start)) + 1
+	}
+	return real
+}
+
+// mulPPM is t*ppm/1e6: no overflow within ten days of virtual time at 1 %.
+func mulPPM(t, ppm int64) int64 { return t * ppm / 1_000_000 }

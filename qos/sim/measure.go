@@ -1,0 +1,129 @@
+package sim
+
+// awaitPaid waits until no owner is in debt. An owner that starts after a crash counts all that nobody has acknowledged as used just now, views that
+// were spent and allowances: up to 2*N*b + R*TTL. Liveness is owed from when that is paid.
+func (w *World) awaitPaid() {
+	from := w.now
+	for w.err == nil && w.inDebt() {
+		if w.now-from > 8e9 {
+			w.fail("an owner is in debt %s after the faults", ms(w.now-w.healedAt))
+		}
+		w.Until(w.now + 20e6)
+	}
+	w.result.Paying = max(w.result.Paying, w.now-from)
+}
+
+func (w *World) inDebt() bool {
+	for _, l := range w.limits {
+		advance := mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9)
+		if l.setup.Sane && min(l.level, l.meter.Level(w.now)) < -advance-l.demand.Need {
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp lets everything that still waits from before go: whether what comes now is served in time is the question.
+func (w *World) giveUp() {
+	for _, k := range w.workers {
+		if !k.alive {
+			continue
+		}
+		for _, u := range k.life.uses {
+			for r := range u.lanes {
+				for l := &u.lanes[r]; l.waiting > 0; l.shift() {
+					w.refuse(u, r, l.batches[l.head].n)
+				}
+			}
+		}
+	}
+}
+
+// dump tells how a limit stands with its owner and its users, for whoever reads a failed run.
+func (w *World) dump(i int32) {
+	l := w.limits[i]
+	w.note("%v: ideal level %d, owner's %d, admitted %d", l.policy.Limit(), l.meter.Level(w.now), l.level, l.net())
+	for _, k := range w.workers {
+		if u := k.use(i); u != nil && k.alive {
+			waiting := int64(0)
+			for r := range u.lanes {
+				waiting += u.lanes[r].waiting
+			}
+			w.note("  %s used %d ceiling %d fresh for %s waiting %d", k.id, u.cell.Used(), u.ceiling, ms(u.fresh-k.clock.read(w.now)), waiting)
+		}
+	}
+}
+
+func (w *World) beginMeasure() {
+	w.giveUp()
+	for _, l := range w.limits {
+		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, debt: max(-l.level, 0)}
+	}
+}
+
+// endMeasure holds what was delivered since against what was due: all that was wanted, or R, whichever is less.
+func (w *World) endMeasure() {
+	for _, l := range w.limits {
+		if l.setup.Sane && w.setup.Measure > 0 && w.err == nil {
+			w.measure(l)
+		}
+	}
+}
+
+func (w *World) measure(l *limit) {
+	span := w.now - l.from.at
+	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate, span, 1e9)-l.from.debt)
+	got := l.net() - l.from.charged
+	if due <= 0 {
+		return
+	}
+	part := float64(got+l.demand.Need) / float64(due) // the window may cut a request
+	if w.result.Measured == 0 || part < w.result.Delivered {
+		w.result.Delivered = part
+	}
+	w.result.Measured++
+	if part < 0.97 {
+		w.dump(w.byName[l.policy.Limit()])
+		w.fail("%v: delivered %d of %d due in %s (%.3f), demand %v", l.policy.Limit(), got, due, ms(span), part, l.demand)
+	}
+	if over := l.refused - l.from.refused; l.demand.Rate*10 <= l.policy.Rate*9 && over > 0 {
+		w.result.Refused += over
+		w.fail("%v: refused %d to a tenant under its limit, demand %v", l.policy.Limit(), over, l.demand)
+	}
+}
+
+// justCome is what waits and has come within the last few round trips: nobody is late with it.
+func (w *World) justCome(l *limit) (units int64) {
+	i := w.byName[l.policy.Limit()]
+	for _, k := range w.workers {
+		u := k.use(i)
+		if u == nil || !k.alive {
+			continue
+		}
+		for r := range u.lanes {
+			for _, b := range u.lanes[r].batches[u.lanes[r].head:] {
+				if w.now-b.at < 6*int64(w.setup.Config.SyncMax) {
+					units += b.n * u.need
+				}
+			}
+		}
+	}
+	return units
+}
+
+// count adds what production code has counted itself.
+func (w *World) count() {
+	for _, l := range w.limits {
+		w.result.Worst = max(w.result.Worst, l.ratio)
+	}
+	for _, k := range w.workers {
+		if k.alive {
+			w.countWorker(k)
+		}
+	}
+}
+
+func (w *World) countWorker(k *worker) {
+	addStats(&w.result.Reporter, &k.reporter.Stats)
+	addStats(&w.result.Owner, &k.owner.Stats)
+}

@@ -1,0 +1,149 @@
+package sim
+
+import "github.com/talon-worker/talon/qos"
+
+// NetworkSetup is how messages between workers travel. Times are ns.
+type NetworkSetup struct {
+	Base    int64 // shortest way
+	Jitter  int64 // up to so much longer
+	LossPM  int   // of 1,000 messages so many are lost
+	DupPM   int   // ... arrive twice
+	LatePM  int   // ... are overtaken: up to Late longer on the way
+	Late    int64
+	DupMost int // copies of a doubled message, at most
+}
+
+// A network is the links between the worker ids. A cut link loses what is sent while it is cut; what is under way arrives.
+type network struct {
+	NetworkSetup
+	n    int
+	cut  []bool // from*n + to; nil while nothing is
+	cuts int
+}
+
+func (n *network) init(s NetworkSetup, workers int) { n.NetworkSetup, n.n = s, workers }
+
+func (n *network) set(from, to int, down bool) {
+	if n.cut == nil {
+		n.cut = make([]bool, n.n*n.n)
+	}
+	at := from*n.n + to
+	if n.cut[at] != down {
+		n.cut[at] = down
+		if down {
+			n.cuts++
+		} else {
+			n.cuts--
+		}
+	}
+}
+
+func (n *network) heal() {
+	n.cut, n.cuts = nil, 0
+	n.LossPM, n.DupPM, n.LatePM = 0, 0, 0
+}
+
+// carries draws the fate of a message: how many copies arrive.
+func (w *World) carries(from, to int32) int {
+	n := &w.net
+	if from == to {
+		return 1
+	}
+	if n.cuts > 0 && n.cut[int(from)*n.n+int(to)] {
+		w.result.Faults[Cut]++
+		return 0
+	}
+	if n.LossPM > 0 && w.rnd.IntN(1000) < n.LossPM {
+		w.result.Faults[Loss]++
+		return 0
+	}
+	if n.DupPM > 0 && w.rnd.IntN(1000) < n.DupPM {
+		w.result.Faults[Duplicate]++
+		return 2 + w.rnd.IntN(max(n.DupMost, 1))
+	}
+	return 1
+}
+
+// travel draws how long a message is under way.
+func (w *World) travel(from, to int32) int64 {
+	n := &w.net
+	if from == to {
+		return 1
+	}
+	t := n.Base
+	if n.Jitter > 0 {
+		t += w.rnd.Int64N(n.Jitter)
+	}
+	if n.LatePM > 0 && w.rnd.IntN(1000) < n.LatePM {
+		w.result.Faults[Reorder]++
+		t += w.rnd.Int64N(n.Late)
+	}
+	return t
+}
+
+// send puts a message on its way from a worker to the one that now answers to an id.
+func send[T any](w *World, k *worker, to qos.WorkerID, kind kind, box *pool[T], body *T, bytes int) {
+	id, known := w.index[to]
+	if !known {
+		w.fail("%s sends to %q, who was never there", k.id, to)
+		return
+	}
+	post(w, k, w.workers[w.route[id]], kind, box, body, bytes)
+}
+
+// post puts a message on its way to one process: an answer goes back to who asked, even if its id has a newer incarnation by now.
+func post[T any](w *World, k, to *worker, kind kind, box *pool[T], body *T, bytes int) {
+	if k.index != to.index {
+		w.result.Messages++
+		w.result.Bytes += int64(bytes)
+	}
+	for range w.carries(k.index, to.index) {
+		at := w.now + w.travel(k.index, to.index)
+		w.queue.push(event{at: at, kind: kind, who: to.slot, life: -1, arg: box.put(body)})
+	}
+}
+
+// take returns a message and frees its place.
+func take[T any](box *pool[T], e *event) T {
+	m := *box.at(e.arg)
+	box.drop(e.arg)
+	return m
+}
+
+// arrive hands a message to the state machine it is for, and sends what that answers.
+func (w *World) arrive(k *worker, e *event) {
+	if k.lag > 0 && e.life != lagged { // a slow worker takes its time over everything
+		w.result.Faults[Slow]++
+		e.at = max(k.busy, w.now) + w.rnd.Int64N(k.lag) + 1
+		k.busy = e.at
+		e.life = lagged
+		w.queue.push(*e)
+		return
+	}
+	local := k.clock.read(w.now)
+	switch e.kind {
+	case aReport:
+		l := take(&w.reports, e)
+		w.reported(k, &l, local)
+	case aSnapshot:
+		s := take(&w.snapshots, e)
+		w.snapshot(k, &s, local)
+	case aRedirect:
+		d := take(&w.redirects, e)
+		k.reporter.Redirected(&d, local)
+		w.result.Redirects++
+		w.control(k)
+	case aHandOver:
+		h := take(&w.handovers, e)
+		w.handed(k, &h, local)
+	case anAsk:
+		l := take(&w.asks, e)
+		if a, ok := k.voter.Answer(local, l.body); ok {
+			post(w, k, w.workers[l.from], anAnswer, &w.answers, &a, answerBytes)
+		}
+	case anAnswer:
+		a := take(&w.answers, e)
+		k.tenure.Answered(local, a)
+		w.mayAct(k, local)
+	}
+}

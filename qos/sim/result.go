@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/talon-worker/talon/qos"
+)
+
+// A Fault is a class of things that went wrong in a run; the coverage table counts each.
+type Fault uint8
+
+const (
+	Loss Fault = iota
+	Duplicate
+	Reorder
+	Cut
+	OneWay
+	Partition
+	Paused
+	Stall
+	Drift
+	Crashed
+	OwnerCrash
+	Zombies
+	Move
+	CoordCut
+	PolicyChange
+	DemandMove
+	Refund
+	Slow
+	Stopped
+	numFaults
+)
+
+var faultNames = [...]string{
+	Loss: "message lost", Duplicate: "message doubled", Reorder: "message overtaken", Cut: "message into a cut link", OneWay: "one-way partition",
+	Partition: "full partition", Paused: "worker stopped (SIGSTOP)", Stall: "ring stopped in mid-pass", Drift: "clock off its rate",
+	Crashed: "worker crashed", OwnerCrash: "owner crashed", Zombies: "two incarnations of a worker", Move: "ring changed", CoordCut: "coordinator out of reach",
+	PolicyChange: "policy changed", DemandMove: "demand moved", Refund: "charge given back", Slow: "message to a slow worker", Stopped: "worker shut down",
+}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// A Branch is a rule's path that a run must be seen to take, beside those that production code counts itself.
+type Branch uint8
+
+const (
+	Unlimited Branch = iota
+	Allowance
+	ColdStart
+	HandOver
+	Exhausted
+	Queued
+	Dropped
+	Flushed
+	numBranches
+)
+
+var branchNames = [...]string{
+	Unlimited: "rule 12: counted, not limited", Allowance: "rule 9: charged without a fresh view", ColdStart: "rule 11: new owner starts exhausted",
+	HandOver: "rule 11: state handed over", Exhausted: "rule 13: exhausted snapshot", Queued: "rule 5: a place kept in the queue",
+	Dropped: "rule 12: policy removed", Flushed: "rule 16: flushed and acknowledged",
+}
+
+func (b Branch) String() string { return branchNames[b] }
+
+// Result is what one run, or several added up, came to.
+type Result struct {
+	Runs     int
+	Hash     uint64
+	Virtual  int64 // ns
+	Events   int64
+	Messages int64 // between workers
+	Bytes    int64
+	Reports  int64
+	Pushes   int64
+	Exports  int64
+	Imports  int64
+
+	Redirects int64
+	Faults    [numFaults]int64
+	Branches  [numBranches]int64
+	Refusals  [16]int64 // by qos.Refusal
+	Verdicts  [8]int64  // by qos.Verdict
+	Reporter  qos.ReporterStats
+	Owner     qos.OwnerStats
+	Worst     float64 // excess as a part of what is allowed
+
+	Paying    int64   // ns: longest time that owners took to pay their debts after the faults
+	Measured  int     // limits whose liveness was owed
+	Delivered float64 // lowest, of what was due
+	Refused   int64   // units refused to tenants under their limit after the faults
+}
+
+// Add folds another run in.
+func (r *Result) Add(o *Result) {
+	r.Runs += max(o.Runs, 1)
+	r.Virtual += o.Virtual
+	r.Events += o.Events
+	r.Messages += o.Messages
+	r.Bytes += o.Bytes
+	r.Reports += o.Reports
+	r.Pushes += o.Pushes
+	r.Exports += o.Exports
+	r.Imports += o.Imports
+	r.Redirects += o.Redirects
+	addAll(r.Faults[:], o.Faults[:])
+	addAll(r.Branches[:], o.Branches[:])
+	addAll(r.Refusals[:], o.Refusals[:])
+	addAll(r.Verdicts[:], o.Verdicts[:])
+	addStats(&r.Reporter, &o.Reporter)
+	addStats(&r.Owner, &o.Owner)
+	r.Worst = max(r.Worst, o.Worst)
+	if o.Measured > 0 && (r.Measured == 0 || o.Delivered < r.Delivered) {
+		r.Delivered = o.Delivered
+	}
+	r.Measured += o.Measured
+	r.Paying = max(r.Paying, o.Paying)
+	r.Refused += o.Refused
+}
+
+func addAll(to, from []int64) {
+	for i := range to {
+		to[i] += from[i]
+	}
+}
+
+// Table prints what was covered, a line each.
+func (r *Result) Table() string {
+	var b strings.Builder
+	line := func(name any, n int64) { fmt.Fprintf(&b, "  %-44v %12d\n", name, n) }
+	fmt.Fprintf(&b, "%d runs, %.1f virtual seconds, %d events, %d messages\n", r.Runs, float64(r.Virtual)/1e9, r.Events, r.Messages)
+	fmt.Fprintf(&b, "worst excess %.3f of N*b + R*d; least delivered %.3f of what was due, over %d limits; debts paid within %s\n", r.Worst, r.Delivered, r.Measured, ms(r.Paying))
+	b.WriteString("faults\n")
+	for f := range numFaults {
+		line(f, r.Faults[f])
+	}
+	b.WriteString("rules\n")
+	for i := range numBranches {
+		line(i, r.Branches[i])
+	}
+	b.WriteString("what owners answered\n")
+	for i := range int(qos.UnknownVersion) + 1 {
+		line(qos.Refusal(i), r.Refusals[i])
+	}
+	return b.String()
+}
+
+// addStats adds the counters of production code, whatever they are called.
+func addStats(to, from any) {
+	t, f := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
+	for i := range t.NumField() {
+		switch t.Field(i).Kind() {
+		case reflect.Uint64:
+			t.Field(i).SetUint(t.Field(i).Uint() + f.Field(i).Uint())
+		case reflect.Array:
+			for j := range t.Field(i).Len() {
+				t.Field(i).Index(j).SetUint(t.Field(i).Index(j).Uint() + f.Field(i).Index(j).Uint())
+			}
+		}
+	}
+}

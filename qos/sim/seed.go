@@ -1,0 +1,276 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/talon-worker/talon/qos"
+)
+
+// FromSeed draws a whole run from one integer: a cluster, its limits and demand, and a choice of fault classes. Each class is in only
+// some of the seeds, and with its own strength, so that what only shows when little else is wrong gets its chance (swarm testing: Groce
+// et al., 2012).
+func FromSeed(seed uint64) Setup {
+	d := drawer{newRand(seed)}
+	s := Setup{Seed: seed, Workers: 8, Rings: 1 + d.IntN(3), Config: d.config(), Pass: d.between(500e3, 4e6), Spread: d.between(1e6, 200e6)}
+	s.Network = NetworkSetup{Base: d.between(20e3, 400e3), Jitter: d.between(0, 400e3), Late: d.between(1e6, 200e6), DupMost: 1 + d.IntN(8)}
+	for range 1 + d.IntN(2) {
+		s.Limits = append(s.Limits, d.limit(len(s.Limits), &s))
+	}
+	s.Faulty = 1_400e6
+	s.Settle = 3*int64(s.Config.Confirm) + 10*int64(s.Config.TTL)
+	s.Measure = 400e6
+	d.faults(&s)
+	sortTimed(&s)
+	return s
+}
+
+func sortTimed(s *Setup) {
+	slices.SortStableFunc(s.Faults, func(a, b Timed) int { return cmp.Compare(a.At, b.At) })
+}
+
+// Replay is the command that runs a seed again.
+func Replay(seed uint64) string {
+	return fmt.Sprintf("go test ./qos/sim -run 'TestSeeds' -first %d -seeds 1 -tell -v", seed)
+}
+
+type drawer struct{ *rand.Rand }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x5eed)) }
+
+func (d drawer) between(low, high int64) int64 { return low + d.Int64N(high-low+1) }
+
+// one is true in one of n draws.
+func (d drawer) one(n int) bool { return d.IntN(n) == 0 }
+
+// log draws with an evenly spread logarithm, to two digits.
+func (d drawer) log(low, high int64) int64 {
+	decades := 0
+	for l := low; l < high; l *= 10 {
+		decades++
+	}
+	v := low
+	for range d.IntN(decades + 1) {
+		v *= 10
+	}
+	return min(v+v*d.Int64N(90)/10, high)
+}
+
+func (d drawer) config() qos.Config {
+	c := qos.DefaultConfig()
+	c.SyncMax = 5 * time.Millisecond
+	c.SyncMin = []time.Duration{2, 3, 5}[d.IntN(3)] * time.Millisecond
+	c.TTL = []time.Duration{12, 20, 20, 30}[d.IntN(4)] * time.Millisecond
+	c.Advance = min(c.Advance, c.TTL)
+	if d.one(6) {
+		c.Advance = []time.Duration{0, c.TTL}[d.IntN(2)]
+	}
+	c.Confirm = time.Duration(d.between(40, 120)) * time.Millisecond
+	if d.one(8) {
+		c.BootstrapIops, c.BootstrapBytes = 0, 0
+	}
+	if d.one(10) {
+		c.Budget = 1 + d.IntN(4)
+	}
+	return c
+}
+
+// limit draws a policy and its demand. R is drawn in requests, so that a run of any rate has about the same number of events.
+func (d drawer) limit(i int, s *Setup) LimitSetup {
+	perSecond := d.log(50, 20_000)
+	p := qos.Policy{Tenant: fmt.Sprintf("tenant%d", i), Metric: qos.ReadIOPS, Generation: 1, Enabled: true}
+	need := int64(1)
+	if d.one(2) {
+		p.Metric = qos.ClientEgressBytes
+		need = []int64{4 << 10, 64 << 10, 256 << 10, 1 << 20}[d.IntN(4)]
+	} else if d.one(4) {
+		need = 1 + d.Int64N(20)
+	}
+	p.Rate = perSecond * need
+	p.Burst = max(mul(p.Rate, d.between(8, 120), 1000), need*d.between(2, 8))
+	p.LocalBurst = max(p.Burst/[]int64{1, 2, 4, 8}[d.IntN(4)], need)
+	p.OnLimit = []qos.OnLimit{qos.Pace, qos.Pace, qos.Reject}[d.IntN(3)]
+	l := LimitSetup{Policy: p, Deadline: d.between(20e6, 400e6), Queue: 1024, Pair: -1}
+	l.Demand = d.demand(p.Rate*d.between(3, 40)/10, need)
+	l.Heal = d.demand(p.Rate*[]int64{5, 8, 12, 20}[d.IntN(4)]/10, need)
+	if l.Heal.Shape == Bursts { // what is due of bursts, only the ideal bucket could say
+		l.Heal.Shape = Uniform
+	}
+	l.Sane = d.sane(&p, need, &s.Config, s.Workers)
+	if l.Heal.Rate < p.Rate {
+		l.Deadline = max(l.Deadline, 200e6)
+	}
+	return l
+}
+
+// sane is what talon policy check asks of a policy: two needs in B, and R over a sync round trip in B and in b.
+func (d drawer) sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
+	round := mul(p.Rate, int64(c.SyncMax+2*c.Trip), 1e9)
+	if p.OnLimit == qos.Reject && p.Burst < 2*need*int64(workers) {
+		return false // a unit in each worker's hands is none for the one that asks, and it may not wait
+	}
+	return p.Burst >= 2*need && p.Burst >= 2*round && p.LocalBurst >= round && c.Budget > 8
+}
+
+func (d drawer) demand(rate, need int64) Demand {
+	return Demand{
+		Rate: max(rate, 1), Need: need, Shape: []Shape{Uniform, Uniform, Skew, OneHot, Moving, Bursts}[d.IntN(6)],
+		Hot: d.IntN(8), Period: d.between(20e6, 300e6),
+	}
+}
+
+// faults draws the classes and their strengths.
+func (d drawer) faults(s *Setup) {
+	s.Network.LossPM = d.maybe(2, 1, 300)
+	s.Network.DupPM = d.maybe(2, 1, 300)
+	s.Network.LatePM = d.maybe(2, 1, 200)
+	s.DriftPM = int64(d.maybe(4, 50, 10_000))
+	if d.one(4) {
+		s.StallP, s.Stall = 1+d.IntN(30), d.between(100e3, 100e6)
+	}
+	for i := range s.Limits {
+		if l := &s.Limits[i]; d.one(4) {
+			l.RefundPM, l.RefundIn = 1+d.IntN(400), d.between(1e6, 100e6)
+		}
+	}
+	classes := d.classes()
+	for range d.IntN(6) {
+		classes[d.IntN(len(classes))](s)
+	}
+	for range d.IntN(3) { // the same class may be drawn often: then it is the seed's theme
+		classes[d.IntN(len(classes))](s)
+	}
+}
+
+func (d drawer) classes() []func(*Setup) {
+	return []func(*Setup){
+		d.partitions, d.oneWays, d.pauses, d.crashes, d.ownerFaults, d.moves, d.coordinator, d.policies, d.lags, d.demands, d.flaps, d.shutdowns, d.zombies,
+	}
+}
+
+// maybe is 0 but for one of n seeds, where it is between low and high.
+func (d drawer) maybe(n int, low, high int64) int {
+	if !d.one(n) {
+		return 0
+	}
+	return int(d.between(low, high))
+}
+
+// span does one deed and, after a while, another, n times within the time of faults.
+func (d drawer) span(s *Setup, n int, longest int64, begin, end Deed) {
+	for range n {
+		at := d.between(50e6, s.Faulty-50e6)
+		s.Faults = append(s.Faults, Timed{at, begin}, Timed{min(at+d.between(1e6, longest), s.Faulty), end})
+	}
+}
+
+func (d drawer) worker(s *Setup) int { return d.IntN(s.Workers) }
+
+func (d drawer) partitions(s *Setup) {
+	for range 1 + d.IntN(4) {
+		d.span(s, 1, 500e6, Deed{Op: Split, N: d.Int64N(1 << s.Workers)}, Deed{Op: MendAll})
+	}
+}
+
+func (d drawer) oneWays(s *Setup) {
+	for range 1 + d.IntN(5) {
+		a := d.worker(s)
+		d.span(s, 1, 400e6, Deed{Op: []Op{Isolate, Deafen, Mute}[d.IntN(3)], A: a}, Deed{Op: Rejoin, A: a})
+		b, c := d.worker(s), d.worker(s)
+		d.span(s, 1, 400e6, Deed{Op: CutLink, A: b, B: c}, Deed{Op: MendLink, A: b, B: c})
+	}
+}
+
+func (d drawer) pauses(s *Setup) {
+	for range 1 + d.IntN(8) {
+		a := d.worker(s)
+		d.span(s, 1, 300e6, Deed{Op: Pause, A: a}, Deed{Op: Resume, A: a})
+	}
+}
+
+func (d drawer) crashes(s *Setup) {
+	for range 1 + d.IntN(8) {
+		a := d.worker(s)
+		d.span(s, 1, 200e6, Deed{Op: Crash, A: a}, Deed{Op: Start, A: a})
+	}
+}
+
+func (d drawer) ownerFaults(s *Setup) {
+	op := []Op{CrashOwner, PauseOwner, IsolateOwner}[d.IntN(3)]
+	for range 1 + d.IntN(6) {
+		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: op, A: d.IntN(len(s.Limits)), N: d.between(1e6, 200e6)}})
+	}
+}
+
+func (d drawer) moves(s *Setup) {
+	for range 1 + d.IntN(5) {
+		members := d.Perm(s.Workers)[:1+d.IntN(s.Workers)]
+		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Ring, Members: members}})
+	}
+}
+
+func (d drawer) flaps(s *Setup) {
+	a := d.worker(s)
+	pace := d.between(30e6, 400e6)
+	for at := d.between(50e6, 300e6); at < s.Faulty; at += pace {
+		s.Faults = append(s.Faults, Timed{at, Deed{Op: Flap, A: a}})
+	}
+}
+
+func (d drawer) coordinator(s *Setup) {
+	for range 1 + d.IntN(4) {
+		a := d.worker(s)
+		d.span(s, 1, 600e6, Deed{Op: CutCoord, A: a}, Deed{Op: MendCoord, A: a})
+	}
+	if d.one(2) {
+		d.span(s, 1, 600e6, Deed{Op: CoordDown}, Deed{Op: CoordUp})
+	}
+	d.moves(s)
+}
+
+func (d drawer) policies(s *Setup) {
+	for range 1 + d.IntN(4) {
+		i := d.IntN(len(s.Limits))
+		p, need := s.Limits[i].Policy, s.Limits[i].Demand.Need
+		p.Rate = max(p.Rate*d.between(2, 40)/20, 1)
+		p.Burst = max(p.Burst*d.between(5, 40)/20, 2*need)
+		p.LocalBurst = min(max(p.LocalBurst*d.between(5, 40)/20, need), p.Burst)
+		p.Enabled = !d.one(5)
+		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Policy, A: i, Policy: &p}})
+	}
+	for i := range s.Limits { // at the end the policy whose liveness is owed
+		p := s.Limits[i].Policy
+		s.Faults = append(s.Faults, Timed{s.Faulty - 1, Deed{Op: Policy, A: i, Policy: &p}})
+	}
+}
+
+func (d drawer) lags(s *Setup) {
+	for range 1 + d.IntN(3) {
+		a := d.worker(s)
+		d.span(s, 1, 400e6, Deed{Op: LagWorker, A: a, N: d.log(100e3, 20e6)}, Deed{Op: LagWorker, A: a})
+	}
+}
+
+func (d drawer) demands(s *Setup) {
+	for range 1 + d.IntN(6) {
+		i := d.IntN(len(s.Limits))
+		p := s.Limits[i].Policy
+		next := d.demand(p.Rate*d.between(0, 60)/10, s.Limits[i].Demand.Need)
+		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Want, A: i, Demand: &next}})
+	}
+}
+
+func (d drawer) shutdowns(s *Setup) {
+	a := d.worker(s)
+	at := d.between(50e6, s.Faulty-400e6)
+	s.Faults = append(s.Faults, Timed{at, Deed{Op: Shutdown, A: a}}, Timed{at + d.between(100e6, 400e6), Deed{Op: Start, A: a}})
+}
+
+func (d drawer) zombies(s *Setup) {
+	for range 1 + d.IntN(3) {
+		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Zombie, A: d.worker(s)}})
+	}
+}

@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/talon-worker/talon/qos"
+)
+
+const (
+	forever = math.MaxInt64
+	lagged  = -2 // life of a message that a slow worker has already made wait
+)
+
+// What a message costs on the wire, about: the fixed fields of its protobuf and a share of the frame. Tenant names are counted apart.
+const (
+	reportBytes   = 96
+	snapshotBytes = 80
+	answerBytes   = 24
+	handOverBytes = 64
+)
+
+// A worker is one process on one machine: production state machines, a clock, data-plane rings with requests, and nothing else.
+type worker struct {
+	slot   int32
+	index  int32 // of its id
+	id     qos.WorkerID
+	epoch  uint64 // worker epoch, from the coordinator
+	life   *life
+	clock  clock
+	alive  bool
+	paused bool
+	gone   bool // shut down for good
+	held   []event
+
+	ledger   *qos.Ledger
+	reporter *qos.Reporter
+	owner    *qos.Owner
+	tenure   *qos.Tenure
+	voter    *qos.Voter
+	rings    []ring
+	wakeAt   int64 // real time of the timer that counts
+	lag      int64 // ns, at most, for each message
+	busy     int64
+
+	cutOff   bool     // from the coordinator
+	shownR   int      // newest ring that the coordinator has shown this id, by index: it never goes back
+	shown    []int    // for each limit, the newest policy version, likewise
+	version  []int    // for each limit, newest policy version taken in; -1 none
+	draining bool     // shuts down
+	owns     bool     // some limit of the ring is this worker's
+	asks     int64    // local time of the next round of asks
+	since    []uint64 // for each limit, the ring in which its state here was last acted upon; see Tenure.MayAct
+	epochR   uint64   // ring epoch of the owner's state machine
+}
+
+// A life is one incarnation of one worker.
+type life struct {
+	n     int32
+	slot  int32
+	uses  []*use
+	alive bool
+}
+
+// boot starts a worker, or the next incarnation of one, in a slot.
+func (w *World) boot(slot, index int32) error {
+	s := &w.setup
+	for int(slot) >= len(w.workers) {
+		w.workers = append(w.workers, &worker{slot: int32(len(w.workers))})
+	}
+	k := w.workers[slot]
+	if k.life == nil {
+		k.index, k.id = index, w.ids[index]
+		k.clock.start = 1 + w.rnd.Int64N(1e12)
+		if s.DriftPM > 0 {
+			k.clock.ppm = w.rnd.Int64N(2*s.DriftPM+1) - s.DriftPM
+			w.result.Faults[Drift]++
+		}
+		k.version, k.shown = make([]int, len(s.Limits)), make([]int, len(s.Limits))
+	}
+	k.life = &life{n: int32(len(w.lives)), slot: slot, alive: true}
+	w.lives = append(w.lives, k.life)
+	k.epoch = w.coord.nextEpoch()
+	k.alive, k.paused, k.held, k.wakeAt = true, false, nil, forever
+	w.route[index] = slot
+	local := k.clock.read(w.now)
+
+	var err error
+	if k.ledger, err = qos.NewLedger(s.Config, s.Rings); err != nil {
+		return err
+	}
+	if k.reporter, err = qos.NewReporter(s.Config, k.ledger, k.id, k.epoch, s.Seed); err != nil {
+		return err
+	}
+	if k.owner, err = qos.NewOwner(s.Config, k.id, k.epoch); err != nil {
+		return err
+	}
+	confirm := int64(s.Config.Confirm)
+	k.voter, k.tenure = qos.NewVoter(k.id, local, confirm), qos.NewTenure(k.id, k.epoch, confirm)
+	k.since = make([]uint64, len(s.Limits))
+	k.epochR, k.asks, k.owns, k.draining = 0, 0, false, false
+	for i := range k.version {
+		k.version[i] = -1
+	}
+	k.rings = make([]ring, s.Rings)
+	for r := range k.rings {
+		w.queue.push(event{at: w.now + 1 + w.rnd.Int64N(s.Pass), kind: aPass, ring: uint8(r), who: slot, life: k.life.n})
+	}
+	for _, i := range w.users[index] {
+		l := w.limits[i]
+		u := &use{limit: i, life: k.life, place: l.policy.Limit(), need: max(l.demand.Need, 1), lanes: make([]lane, s.Rings), tally: tally{known: l.unknown()}}
+		for r := range u.lanes {
+			u.lanes[r].since, u.lanes[r].acc = w.now, w.rnd.Int64N(1e12)
+		}
+		u.cell = k.ledger.Cell(u.place)
+		if l.pair >= 0 {
+			u.pair = k.use(int32(l.pair))
+		}
+		k.life.uses = append(k.life.uses, u)
+		w.setRate(k, i)
+	}
+	w.read(k)
+	return nil
+}
+
+// control is the worker's control loop: everything that is due goes out, and the timer is set.
+func (w *World) control(k *worker) {
+	local := k.clock.read(w.now)
+	w.addressed = k.reporter.Poll(local, w.addressed[:0])
+	for i := range w.addressed {
+		w.report(k, &w.addressed[i])
+	}
+	w.pushed = k.owner.Push(local, w.pushed[:0])
+	for i := range w.pushed {
+		w.push(k, &w.pushed[i], local)
+	}
+	if k.owns && local >= k.asks {
+		w.askVoters(k, local)
+	}
+	if at := min(k.reporter.Next(), k.owner.NextPush()); at <= local && w.err == nil {
+		w.fail("%s: the control loop has just run at %d, and is to run again at %d (reporter %d, owner %d): it would spin",
+			k.id, local, at, k.reporter.Next(), k.owner.NextPush())
+	}
+	w.setTimer(k)
+}
+
+// setTimer asks for the next turn of the control loop.
+func (w *World) setTimer(k *worker) {
+	at := min(k.reporter.Next(), k.owner.NextPush())
+	if k.owns {
+		at = min(at, k.asks)
+	}
+	if at == forever {
+		return
+	}
+	real := max(k.clock.when(at), w.now+1)
+	if real < k.wakeAt {
+		k.wakeAt = real
+		w.queue.push(event{at: real, kind: aWake, who: k.slot, life: k.life.n})
+	}
+}
+
+// report sends one report to its owner.
+func (w *World) report(k *worker, a *qos.Addressed) {
+	u := k.use(w.byName[a.Report.Key.Limit()])
+	w.checkReport(k, u, &a.Report)
+	w.trace(uint64(a.Report.Total.Charged), uint64(a.Report.Sequence))
+	w.result.Reports++
+	l := letter[qos.UsageReport]{from: k.slot, life: k.life.n, body: a.Report}
+	send(w, k, a.To, aReport, &w.reports, &l, reportBytes+len(a.Report.Key.Tenant)+len(k.id))
+}
+
+// reported hands a report to the owner that it has reached.
+func (w *World) reported(k *worker, l *letter[qos.UsageReport], local int64) {
+	r := &l.body
+	s, why := k.owner.Apply(r, local)
+	w.result.Refusals[why]++
+	if why != qos.Accepted {
+		d := k.owner.Redirect(r, why)
+		post(w, k, w.workers[l.from], aRedirect, &w.redirects, &d, answerBytes)
+		return
+	}
+	w.checkApplied(k, l, &s, local)
+	w.checkIssued(k, &s, local)
+	post(w, k, w.workers[l.from], aSnapshot, &w.snapshots, &s, snapshotBytes+len(s.Key.Tenant))
+	if k.owner.NextPush() != forever {
+		w.setTimer(k)
+	}
+}
+
+// push sends a snapshot that nobody has asked for.
+func (w *World) push(k *worker, s *qos.RateSnapshot, local int64) {
+	w.checkIssued(k, s, local)
+	w.result.Pushes++
+	send(w, k, s.To.Worker, aSnapshot, &w.snapshots, s, snapshotBytes+len(s.Key.Tenant))
+}
+
+// snapshot hands a snapshot to the worker that it has reached.
+func (w *World) snapshot(k *worker, s *qos.RateSnapshot, local int64) {
+	verdict := k.reporter.Apply(s, local)
+	w.result.Verdicts[verdict]++
+	if verdict == qos.InForce {
+		u := k.use(w.byName[s.Key.Limit()])
+		w.checkInForce(u, s)
+		w.trace(uint64(s.Ceiling()), s.Mark.Version)
+		w.retry(k, u)
+	}
+	w.control(k)
+}
+
+// handed takes in what the owner of the ring before knew.
+func (w *World) handed(k *worker, h *qos.HandOver, local int64) {
+	if why := k.owner.Import(h, local); why == qos.Accepted {
+		w.result.Imports++
+		i := w.byName[h.Limit]
+		w.limits[i].handed = k.life.n
+		k.since[i] = max(k.since[i], h.FromRing)
+	}
+	w.setTimer(k)
+}
+
+// askVoters sends the asks that are due.
+func (w *World) askVoters(k *worker, local int64) {
+	w.asked = k.tenure.Poll(local, w.asked[:0])
+	a := letter[qos.Ask]{from: k.slot, body: k.tenure.Ask(local)}
+	for _, id := range w.asked {
+		send(w, k, id, anAsk, &w.asks, &a, answerBytes)
+	}
+	k.asks = local + int64(w.setup.Config.Confirm)/5
+	w.mayAct(k, local)
+}
+
+// mayAct tells the owner what the voters have said.
+func (w *World) mayAct(k *worker, local int64) {
+	k.owner.Confirm(k.tenure.Until())
+	if k.tenure.Open(local) {
+		k.owner.Settle(local)
+	}
+}
+
+// use finds what a worker uses of a limit. There are few.
+func (k *worker) use(limit int32) *use {
+	for _, u := range k.life.uses {
+		if u.limit == limit {
+			return u
+		}
+	}
+	return nil
+}
