@@ -129,7 +129,7 @@ func (c *Cell) chargeAllowance(v *View, n, now int64) Reason {
 		return Exhausted
 	}
 	allowance := c.allowance.Load()
-	if n > v.spare || c.used.Load()-v.acked > v.spare-n || !allowance.Charge(n, now) {
+	if n > v.spare || !allowance.Charge(n, now) {
 		return StaleView
 	}
 	for {

@@ -167,7 +167,7 @@ func TestAdmitBothOrNone(t *testing.T) {
 		if tt.want == Go {
 			wantA, wantB = 3, 4
 		}
-		if d.Outcome != tt.want || a.Used() != wantA || b.Used() != wantB {
+		if d.Outcome != tt.want || a.Used() != wantA || b.Used() != wantB || a.refunded.Load() != 0 {
 			t.Errorf("%s: %+v, used %d and %d", tt.name, d, a.Used(), b.Used())
 		}
 	}

@@ -274,6 +274,43 @@ func TestQueuedReporterIsSilent(t *testing.T) {
 	}
 }
 
+// TestQueuedWorkerDoesNotHelpItself: the view grows old in the silence, and the allowance stays closed all the same, until asking again
+// should have brought an answer.
+func TestQueuedWorkerDoesNotHelpItself(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Await(0, 1, 1)
+	s := b.answer(b.one(0, "asks"), 0)
+	s.Queued = true
+	b.apply(s, InForce, "has a place")
+	for range 140 {
+		b.poll(ms)
+		if d := b.c.Admit(1, b.now); d.Outcome == Go {
+			t.Fatalf("helped itself after %d ms", (b.now-s.Stamp)/ms)
+		}
+	}
+	b.poll(10 * ms)
+	if d := b.c.Admit(1, b.now); d.Outcome != Go {
+		t.Fatalf("nobody answers any more: %+v, want the allowance", d)
+	}
+}
+
+// TestAcknowledgementsReArmNothing: answers that carry nothing do not refill the allowance, however many come.
+func TestAcknowledgementsReArmNothing(t *testing.T) {
+	b := newRepBench(t, nil)
+	admitted := 0
+	for range 20 { // in 20 ms a tenth of 1000/s refills 2
+		for b.c.Admit(1, b.now).Outcome == Go {
+			admitted++
+		}
+		for _, u := range b.poll(ms) {
+			b.apply(b.answer(u, 0), Taken, "acknowledged")
+		}
+	}
+	if admitted > 6 {
+		t.Fatalf("admitted %d, want 4 and the refill of 2", admitted)
+	}
+}
+
 func TestEarlyReportOncePerView(t *testing.T) {
 	b := newRepBench(t, func(c *Config) { c.ReportIops = 10 })
 	b.c.Admit(1, b.now)

@@ -1,0 +1,162 @@
+package main
+
+// mutants is the list: readings of the rules that broke the bound, or delivered nothing, when they were tried.
+var mutants = []mutant{
+	{
+		name: "clamp at zero", file: "level.go",
+		old: "l.level = max(l.level-min(n, math.MaxInt64>>1), levelFloor)", new: "l.level = max(l.level-min(n, math.MaxInt64>>1), min(l.level, 0))",
+		tests: "TestOwnerKeepsDebt TestLevelAgainstBigIntegers TestSeeds",
+	}, {
+		name: "remainder dropped", file: "level.go",
+		old: "l.level, l.rem = l.level+gain, rem", new: "l.level, l.rem = l.level+gain, rem*0",
+		tests: "TestLevelAgainstBigIntegers TestLevelSplitsTimeExactly",
+	}, {
+		name: "refunds mint", file: "level.go",
+		old: "taken = min(n, l.burst-l.level)", new: "taken = n",
+		tests: "TestLevelAgainstBigIntegers TestOwnerRefundsNeverMint",
+	}, {
+		name: "late now mints", file: "gcra.go",
+		old: "if after := start + cost; after-at > g.room && full > at ||", new: "if after := start + cost; after-start > g.room && full > at ||",
+		tests: "TestGCRACases TestGCRAAgainstExactBucket",
+	}, {
+		name: "cap per snapshot", file: "meter.go",
+		old: "return min(m.level.Now()+m.advanceFor(r), room) - m.reserved", new: "return min(m.level.Now()+m.advanceFor(r), room) - m.orphans",
+		tests: "TestLoweredCeilingIsLiftedAgainFromWhatIsKept TestSeeds",
+	}, {
+		name: "grants forgotten at expiry", file: "meter.go",
+		old: "	r.expired = true\n", new: "	m.bury(r, r.high.mark)\n	return\n",
+		tests: "TestExpiredReservationStaysUntilNamedDead",
+	}, {
+		name: "settled by any later report", file: "meter.go",
+		old: "	m.bury(r, u.Dead)\n", new: "	m.bury(r, m.newest())\n",
+		tests: "TestExpiredReservationStaysUntilNamedDead TestSeeds",
+	}, {
+		name: "refill with room pays the expired", file: "meter.go",
+		old: "m.pay(m.level.Advance(now))", new: "was := m.level.Now()\n	over := m.level.Advance(now)\n	m.pay(over + m.level.Now() - was)",
+		tests: "TestOnlyOverflowPaysForTheExpired",
+	}, {
+		name: "overwrite without subtracting", file: "inforce.go",
+		old: "v.ceiling, v.acked = s.Ceiling(), s.Acknowledged.Used()", new: "v.ceiling, v.acked = c.used.Load()+s.Remaining, s.Acknowledged.Used()",
+		tests: "TestCeilingSubtractsWhatTheOwnerDidNotKnow TestSeeds",
+	}, {
+		name: "age from arrival", file: "inforce.go",
+		old: "v.expires = s.Stamp + int64(r.cfg.TTL)", new: "v.expires = now + int64(r.cfg.TTL)",
+		tests: "TestFreshnessCountsFromTheReport TestSeeds",
+	}, {
+		name: "full refill on every worker", file: "ledger.go",
+		old: "rate, share := p.Rate, l.members", new: "rate, share := p.Rate, min(l.members, 1)",
+		tests: "TestAllowanceIsReArmedByTimeAlone TestSeeds",
+	}, {
+		name: "workers beside the ring refill", file: "ledger.go",
+		old: "	if share == 0 {\n", new: "	if share = max(share, 1); share == 0 {\n",
+		tests: "TestSeeds",
+	}, {
+		name: "delta retried under a new sequence", file: "meter.go",
+		old: "	m.apply(r, u.Total, u.Key.Generation)\n", new: "	m.apply(r, Total{Charged: r.total.Charged + u.Total.Charged - u.Base.Charged, Refunded: r.total.Refunded + u.Total.Refunded - u.Base.Refunded}, u.Key.Generation)\n",
+		tests: "TestOwnerIsIndifferentToLossOrderAndCopies TestSeeds",
+	}, {
+		name: "no base for a new owner", file: "owner.go",
+		old: "r := &reporter{id: u.From, total: u.Base,", new: "r := &reporter{id: u.From,",
+		tests: "TestOwnerStartsUnknownReportersFromTheirBase",
+	}, {
+		name: "fresh full bucket", file: "owner.go",
+		old: "NewLevel(k.policy.Rate, k.policy.Burst, -mulDiv(k.policy.Rate, int64(o.cfg.Advance), perSecond), since)", new: "NewLevel(k.policy.Rate, k.policy.Burst, k.policy.Burst, since)",
+		tests: "TestCrashStartIsExhausted TestSeeds",
+	}, {
+		name: "no version check", file: "inforce.go",
+		old: "case s.Mark.Compare(c.rep.seen) <= 0:", new: "case s.Mark == c.rep.seen:",
+		tests: "TestSnapshotsAreJudged TestSeeds",
+	}, {
+		name: "echo before the rings are quiescent", file: "ledger.go",
+		old: "return l.grace.done >= period", new: "return period > 0",
+		tests: "TestDeadIsNamedWhenRingsHavePassed TestSupersededIsNamedWhenRingsHavePassed TestGraceEndsWhenEveryRingHasPassed",
+	}, {
+		name: "bootstrap re-armed by an acknowledgement", file: "inforce.go",
+		old: "	rep.seen, rep.queued = s.Mark, s.Queued\n", new: "	rep.seen, rep.queued = s.Mark, s.Queued\n	c.allowance.Store(nil)\n	c.tune(now)\n",
+		tests: "TestAcknowledgementsReArmNothing TestSeeds",
+	}, {
+		name: "bootstrap without the unacknowledged", file: "cell.go",
+		old: "		if used-v.acked > v.spare-n {\n			allowance.Refund(n, now)\n", new: "		if used-v.acked > v.spare-n && n < 0 {\n			allowance.Refund(n, now)\n",
+		tests: "TestAdmit",
+	}, {
+		name: "two owners both grant", file: "owner.go",
+		old: "return o.ring != 0 && now < o.until", new: "return o.ring != 0",
+		tests: "TestOwnershipGates",
+	}, {
+		name: "no wait for the old owner", file: "owner.go",
+		old: "	if o.settled == never || !o.owns(u.Key.Limit()) {", new: "	if !o.owns(u.Key.Limit()) {",
+		tests: "TestOwnershipGates TestCrashStartIsExhausted TestSeeds",
+	}, {
+		name: "confirmation by less than a majority", file: "ring.go",
+		old: "func (v Voting) majority() int { return len(v.Voters)/2 + 1 }", new: "func (v Voting) majority() int { return (len(v.Voters) + 1) / 2 }",
+		tests: "TestSeeds",
+	}, {
+		name: "confirmation by any voter", file: "voters.go",
+		old: "	majority := t.ring.Voting().majority()\n", new: "	majority := 1\n",
+		tests: "TestSeeds",
+	}, {
+		name: "late refunds", file: "cell.go",
+		old: "back := max(min(n, used, used-(c.reported.Load()-lapse)), 0)", new: "back := max(min(n, used), lapse&0)",
+		tests: "TestRefund",
+	}, {
+		name: "lapsed refunds stay spendable", file: "meter.go",
+		old: "r.lapsed += -change - m.level.Give(-change)", new: "m.level.Give(-change)",
+		tests: "TestOwnerRefundsNeverMint",
+	}, {
+		name: "fluid needs", file: "division.go",
+		old: "		lack := r.lack\n		m.leaveTurn(r)\n", new: "		lack := min(r.lack, max(r.lack/4, 1))\n		m.leaveTurn(r)\n",
+		tests: "TestNeedsAreServedWholeInOrder",
+	}, {
+		name: "place lost by asking again", file: "division.go",
+		old: "	if r.links[byTurn].in || r.expired ||", new: "	if r.links[byTurn].in {\n		m.takeTurn(r)\n	}\n	if r.links[byTurn].in || r.expired ||",
+		tests: "TestNeedsAreServedWholeInOrder",
+	}, {
+		name: "lowered ceiling freed at once", file: "division.go",
+		old: "	r.low.ceiling = r.known() + goal\n", new: "	r.low.ceiling = r.known() + goal\n	r.high.ceiling = r.low.ceiling\n	m.reserve(r)\n",
+		tests: "TestCeilingIsLoweredAndFreedWhenInForce",
+	}, {
+		name: "ceilings never lowered", file: "division.go",
+		old: "	if own > 2*goal {\n", new: "	if own > 2*goal && own < 0 {\n",
+		tests: "TestCeilingIsLoweredAndFreedWhenInForce TestClusterDelivers",
+	}, {
+		name: "old generation goes on", file: "ledger.go",
+		old: "v.policy, v.expires, v.queued = &own, never, never", new: "v.policy, v.queued = &own, never",
+		tests: "TestNewGenerationStopsTheOld TestSeeds",
+	}, {
+		name: "old generation raised", file: "division.go",
+		old: "r.expired || r.generation < m.policy.Generation || !m.policy.Limits() {\n		return", new: "r.expired || !m.policy.Limits() {\n		return",
+		tests: "TestGenerationsShareOneMeter",
+	}, {
+		name: "new incarnation frees the old", file: "owner.go",
+		old: "		m.replace(old)\n", new: "		m.bury(old, old.high.mark)\n		m.replace(old)\n",
+		tests: "TestNewIncarnationKeepsTheOldReservation",
+	}, {
+		name: "hand-over taken twice", file: "handover.go",
+		old: "	case h.ToEpoch != o.epoch:\n		return nil, OldEpoch\n	case k.meter != nil || k.begun == o.ring:", new: "	case k.meter != nil:",
+		tests: "TestHandOverKeepsEverything",
+	}, {
+		name: "hand-over forgets promises", file: "handover.go",
+		old: "r.high = grant{ceiling: r.known() + h.Reserved, mark: h.Mark}", new: "r.high = grant{ceiling: r.known(), mark: h.Mark}",
+		tests: "TestHandOverKeepsEverything",
+	}, {
+		name: "a missed ring is ignored", file: "owner.go",
+		old: "kept := o.ring != 0 && before == o.ring", new: "kept := o.ring != 0 && before != 0",
+		tests: "TestKeptAndMissedRings",
+	}, {
+		name: "idle eviction forgets debt", file: "meter.go",
+		old: "return len(m.reporters) == 0 && m.reserved == 0 && m.level.Full() && m.lines[byView].len == 0", new: "return len(m.reporters) == 0 && m.reserved == 0",
+		tests: "TestIdleEvictionNeverGrants",
+	}, {
+		name: "refused is charged", file: "cell.go",
+		old: "		if used > v.ceiling-n {\n			return c.admitSlowly(v, n, now)\n		}\n", new: "		if used > v.ceiling-n {\n			c.used.Add(n)\n			return c.admitSlowly(v, n, now)\n		}\n",
+		tests: "TestAdmit TestSeeds",
+	}, {
+		name: "one of two limits charged", file: "cell.go",
+		old: "	if d, would := b.would(vb, m, now); !would {\n		return d\n	}\n", new: "",
+		tests: "TestAdmitBothOrNone",
+	}, {
+		name: "queue helps itself from the allowance", file: "inforce.go",
+		old: "	if s.Queued { // until", new: "	if s.Queued && s.Remaining < 0 { // until",
+		tests: "TestQueuedWorkerDoesNotHelpItself",
+	},
+}
