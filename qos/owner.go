@@ -123,13 +123,13 @@ func (o *Owner) retire(k *owned) {
 }
 
 // SetRing changes the ring: owns says whether a limit is this worker's, before is the epoch of the ring that this one replaced. Meters of limits
-// that were this worker's in that very ring and still are go on; those that have gone elsewhere wait for Export. If the worker has
+// that were this worker's in that very ring and still are go on; those that have gone elsewhere wait for Export, if the owner acts at now. If the worker has
 // missed a ring in between, another may have owned and counted any limit meanwhile: all meters are discarded.
 func (o *Owner) SetRing(epoch, before uint64, owns func(Limit) bool, now int64) {
 	if epoch <= o.ring {
 		return
 	}
-	kept := o.ring != 0 && before == o.ring
+	kept, acts := o.ring != 0 && before == o.ring, o.Acts(now)
 	o.leaving = nil
 	for _, m := range o.ordered() {
 		k := o.limits[m.limit]
@@ -139,7 +139,9 @@ func (o *Owner) SetRing(epoch, before uint64, owns func(Limit) bool, now int64) 
 		case !owns(m.limit):
 			m.advance(now)
 			o.retire(k)
-			o.leaving = append(o.leaving, m)
+			if acts { // else a later incarnation of this worker may have metered the limit since
+				o.leaving = append(o.leaving, m)
+			}
 		}
 	}
 	for _, k := range o.limits { // any order: each by itself

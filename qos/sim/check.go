@@ -132,7 +132,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	}
 	u.know(lim, s.Acknowledged.Charged)
 	lim.level = s.Level
-	if !lim.policy.Limits() || lim.before != nil && !lim.before.Limits() {
+	if !lim.policy.Limits() || lim.off {
 		w.unknow(lim, i) // the owner starts over when it limits again
 		return
 	}

@@ -166,6 +166,7 @@ func (w *World) enact(i int32, p qos.Policy) {
 		old.Rate, old.Burst = max(old.Rate, lim.before.Rate), max(old.Burst, lim.before.Burst)
 		old.LocalBurst = max(old.LocalBurst, lim.before.LocalBurst)
 	}
+	lim.off = lim.off || !old.Limits()
 	lim.before, lim.policy = &old, p
 	lim.newest = p.Generation
 	lim.local, lim.top = max(lim.local, p.LocalBurst), max(lim.top, p.Rate)
@@ -189,7 +190,7 @@ func (w *World) settlePolicies() {
 		}
 		newest := len(w.coord.policies[i]) - 1
 		if !slices.ContainsFunc(w.workers, func(k *worker) bool { return !k.gone && (k.shown[i] < newest || k.alive && k.version[i] < newest) }) {
-			lim.before = nil
+			lim.before, lim.off = nil, false
 			w.retune(lim, lim.policy.Rate, lim.policy.Burst)
 		}
 	}

@@ -42,6 +42,8 @@ type limit struct {
 	ratio  float64
 	before *qos.Policy // the largest of those that some worker may still act upon; nil once all know the newest
 
+	off bool // one of those was: not limited
+
 	offered, charged, refunded, refused int64 // units
 
 	ideal    qos.Level // the bucket as one that knew everything would have it, since the ownership began

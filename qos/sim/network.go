@@ -112,8 +112,12 @@ func take[T any](box *pool[T], e *event) T {
 
 // arrive hands a message to the state machine it is for, and sends what that answers.
 func (w *World) arrive(k *worker, e *event) {
-	if k.lag > 0 && e.life != lagged { // a slow worker takes its time over everything
+	if k.lag > 0 && e.life != lagged { // a slow worker takes its time over everything, and its queue is bounded
 		w.result.Faults[Slow]++
+		if k.busy-w.now > 100e6 {
+			w.lost(e)
+			return
+		}
 		e.at = max(k.busy, w.now) + w.rnd.Int64N(k.lag) + 1
 		k.busy = e.at
 		e.life = lagged

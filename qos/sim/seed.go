@@ -23,6 +23,10 @@ func FromSeed(seed uint64) Setup {
 	s.Faulty = 1_400e6
 	s.Settle = 3*int64(s.Config.Confirm) + 10*int64(s.Config.TTL)
 	s.Measure = 400e6
+	for i := range s.Limits { // long enough for 100 requests
+		l := &s.Limits[i]
+		s.Measure = max(s.Measure, min(mul(100*l.Heal.Need, 1e9, min(l.Heal.Rate, l.Policy.Rate)), 2e9))
+	}
 	d.faults(&s)
 	sortTimed(&s)
 	return s
@@ -106,13 +110,17 @@ func (d drawer) limit(i int, s *Setup) LimitSetup {
 	return l
 }
 
-// sane is what talon policy check asks of a policy: two needs in B, and R over a sync round trip in B and in b.
+// sane is what talon policy check asks of a policy: two needs in B, R over a sync round trip in B and in b, the bootstrap in b.
 func (d drawer) sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
+	spare := c.BootstrapBytes
+	if p.Metric.Requests() {
+		spare = c.BootstrapIops
+	}
 	round := mul(p.Rate, int64(c.SyncMax+2*c.Trip), 1e9)
 	if p.OnLimit == qos.Reject && p.Burst < 2*need*int64(workers) {
 		return false // a unit in each worker's hands is none for the one that asks, and it may not wait
 	}
-	return p.Burst >= 2*need && p.Burst >= 2*round && p.LocalBurst >= round && c.Budget > 8
+	return p.Burst >= 2*need && p.Burst >= 2*round && p.LocalBurst >= max(round, spare) && c.Budget > 8
 }
 
 func (d drawer) demand(rate, need int64) Demand {
