@@ -17,8 +17,10 @@ func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision,
 	w.trace(uint64(u.limit)<<32|uint64(uint32(k.slot)), uint64(n))
 	if d.Reason == qos.Unlimited {
 		w.result.Branches[Unlimited]++
-		lim.ideal.Advance(w.now)
-		lim.ideal.Take(n)
+		if lim.valid {
+			w.unknow(lim, u.limit)
+		}
+		u.known, u.free = -1, u.charged
 		if u.generation == 0 {
 			w.fail("%s admits %d of %v without a policy", k.id, n, u.place)
 		}
@@ -120,12 +122,15 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	i := w.byName[s.Key.Limit()]
 	lim := w.limits[i]
 	k.since[i] = k.epochR
-	if lim.actor != k.life.n {
+	if lim.mark != s.Mark.Owner {
 		w.checkAlone(k, lim, i)
 		w.changeHands(k, lim, i)
+		lim.mark = s.Mark.Owner
 	}
 	u := w.lives[l.life].use(i)
-	if back := s.Acknowledged.Refunded - u.backKnown; back > 0 {
+	if u.known < 0 { // it counts from the base that the report names, as the owner does
+		u.backKnown = s.Acknowledged.Refunded
+	} else if back := s.Acknowledged.Refunded - u.backKnown; back > 0 {
 		lim.ideal.Advance(w.now)
 		lim.ideal.Give(back)
 		u.backKnown = s.Acknowledged.Refunded
@@ -135,6 +140,9 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	if !lim.policy.Limits() || lim.off {
 		w.unknow(lim, i) // the owner starts over when it limits again
 		return
+	}
+	if s.Acknowledged.Charged < u.free { // use that is not limited is not charged to the level when it is reported late
+		u.known = -1
 	}
 	if !lim.valid {
 		w.resync(lim, i, s.Level)
@@ -149,7 +157,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 
 // checkAlone finds a second owner: whoever acted last must not be able to any more.
 func (w *World) checkAlone(k *worker, lim *limit, i int32) {
-	if lim.actor < 0 {
+	if lim.actor < 0 || lim.actor == k.life.n {
 		return
 	}
 	old := w.lives[lim.actor]
@@ -163,7 +171,7 @@ func (w *World) checkAlone(k *worker, lim *limit, i int32) {
 	}
 }
 
-// changeHands takes note of another owner. One that was handed the state knows what the last one knew; one that was not starts with nothing,
+// changeHands takes note of another ownership. One that was handed the state knows what the last one knew; one that was not starts with nothing,
 // and its level can be compared again once it has heard of everybody.
 func (w *World) changeHands(k *worker, lim *limit, i int32) {
 	if lim.actor >= 0 && lim.handed != k.life.n {
@@ -172,7 +180,7 @@ func (w *World) changeHands(k *worker, lim *limit, i int32) {
 	} else if lim.actor >= 0 {
 		w.result.Branches[HandOver]++
 	}
-	lim.actor = k.life.n
+	lim.actor, lim.handed = k.life.n, -1
 }
 
 // unknow gives up the comparison until every living incarnation has been heard of again.

@@ -86,7 +86,6 @@ func (w *World) read(k *worker) {
 		for i := range k.shown {
 			k.shown[i] = len(w.coord.policies[i]) - 1
 		}
-		w.settlePolicies()
 	}
 	local := k.clock.read(w.now)
 	for i, v := range k.shown {
@@ -94,6 +93,7 @@ func (w *World) read(k *worker) {
 			w.learnPolicy(k, int32(i), v, local)
 		}
 	}
+	w.settlePolicies()
 	w.learnRing(k, local)
 	w.control(k)
 }
