@@ -51,7 +51,8 @@ func TestOwnWorkerNeverPassesTheBucket(tt *testing.T) {
 		p.Burst = rapid.Int64Range(1, 1e7).Draw(t, "burst")
 		p.LocalBurst = rapid.Int64Range(1, p.Burst).Draw(t, "local")
 		b := newLocalBench(tt, p)
-		excess := NewExcess(0, p.Rate, p.Burst)
+		b.now = 20_000 * perSecond // the level has filled since
+		excess := NewExcess(b.now, p.Rate, p.Burst)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			b.now += rapid.Int64Range(0, 30*ms).Draw(t, "dt")
 			n := rapid.Int64Range(1, p.Burst).Draw(t, "n")

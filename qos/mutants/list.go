@@ -65,7 +65,7 @@ var mutants = []mutant{
 	}, {
 		name: "no version check", file: "inforce.go",
 		old: "case s.Mark.Compare(c.rep.seen) <= 0:", new: "case s.Mark == c.rep.seen:",
-		tests: "TestSnapshotsAreJudged TestSeeds",
+		tests: "TestSnapshotsAreJudged",
 	}, {
 		name: "echo before the rings are quiescent", file: "ledger.go",
 		old: "return l.grace.done >= period", new: "return period > 0",
@@ -88,8 +88,8 @@ var mutants = []mutant{
 		tests: "TestOwnershipGates TestCrashStartIsExhausted TestSeeds",
 	}, {
 		name: "confirmation by less than a majority", file: "ring.go",
-		old: "func (v Voting) majority() int { return len(v.Voters)/2 + 1 }", new: "func (v Voting) majority() int { return (len(v.Voters) + 1) / 2 }",
-		tests: "TestSeeds",
+		old: "func (v Voting) majority() int { return len(v.Voters)/2 + 1 }", new: "func (v Voting) majority() int { return max(len(v.Voters)/2, 1) }",
+		tests: "TestNeverTwoOwnersInRandomElections TestConfirmationCountsFromTheAsking",
 	}, {
 		name: "confirmation by any voter", file: "voters.go",
 		old: "	majority := t.ring.Voting().majority()\n", new: "	majority := 1\n",
