@@ -119,7 +119,7 @@ func (w *World) checkReport(k *worker, u *use, r *qos.UsageReport) {
 // which is full when is not the owner's to know. Whatever makes an owner forget use shows here at once, long before enough of it has gathered
 // to break the contract.
 func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateSnapshot, local int64) {
-	i := w.byName[s.Key.Limit()]
+	i := w.limitOf(s.Key.Limit())
 	lim := w.limits[i]
 	k.since[i] = k.epochR
 	if lim.mark != s.Mark.Owner {

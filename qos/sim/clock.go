@@ -15,7 +15,10 @@ func (c clock) when(t int64) int64 {
 	t -= c.start
 	real := t - mulPPM(t, c.ppm)
 	for c.read(real)-c.start < t {
-		real += (t - (c.read(real) - c.start)) + 1
+		real += t - (c.read(real) - c.start)
+	}
+	for c.read(real-1)-c.start >= t {
+		real--
 	}
 	return real
 }

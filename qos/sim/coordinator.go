@@ -139,19 +139,19 @@ func (w *World) learnRing(k *worker, local int64) {
 	owners := w.coord.owners[k.shownR]
 	k.owns = slices.Contains(owners, k.index)
 	k.asks = local
-	k.owner.SetRing(r.Epoch(), r.Replaces(), func(l qos.Limit) bool { return owners[w.byName[l]] == k.index }, local)
+	k.owner.SetRing(r.Epoch(), r.Replaces(), func(l qos.Limit) bool { return owners[w.limitOf(l)] == k.index }, local)
 	w.mayAct(k, local)
 	members := len(r.Members())
 	if r.Index(k.id) < 0 {
 		members = 0 // it serves, but is not one of them
 	}
-	k.reporter.SetRing(r.Epoch(), members, func(l qos.Limit) qos.WorkerID { return w.ids[owners[w.byName[l]]] }, local)
+	k.reporter.SetRing(r.Epoch(), members, func(l qos.Limit) qos.WorkerID { return w.ids[owners[w.limitOf(l)]] }, local)
 	w.exported = k.owner.Export(w.exported[:0])
 	for i := range w.exported {
 		h := &w.exported[i]
-		k.since[w.byName[h.Limit]] = 0
-		h.ToEpoch = w.workers[w.route[owners[w.byName[h.Limit]]]].epoch // as the connection's hello has said
-		send(w, k, w.ids[owners[w.byName[h.Limit]]], aHandOver, &w.handovers, h, handOverBytes*(1+len(h.Reporters)))
+		k.since[w.limitOf(h.Limit)] = 0
+		h.ToEpoch = w.workers[w.route[owners[w.limitOf(h.Limit)]]].epoch // as the connection's hello has said
+		send(w, k, w.ids[owners[w.limitOf(h.Limit)]], aHandOver, &w.handovers, h, handOverBytes*(1+len(h.Reporters)))
 		w.result.Exports++
 	}
 }

@@ -176,6 +176,9 @@ func (l *lane) take(n int64) {
 func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64) {
 	l := &u.lanes[r]
 	step := l.waiting
+	if left := v.Ceiling() - u.cell.Used(); v.Fresh(local) && left < step*u.need { // no more than this can go at once
+		step = max(left/u.need, min(step, 1))
+	}
 	for step > 0 && l.waiting > 0 {
 		n := min(step, l.waiting, max(w.limits[u.limit].burst/u.need, 1))
 		if n*u.need > budget {
@@ -189,6 +192,7 @@ func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64
 		case qos.Go:
 			l.take(n)
 			budget -= n * u.need
+			step = max(min(step, l.waiting/2), min(l.waiting, 1))
 			w.admitted(k, u, n*u.need, local, d, budget < forever/2)
 			if u.pair != nil {
 				w.admitted(k, u.pair, n*u.pair.need, local, d, false)

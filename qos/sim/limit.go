@@ -24,6 +24,7 @@ type LimitSetup struct {
 
 // A limit is what the cluster as a whole has done with one limit, as nobody in it can know.
 type limit struct {
+	name     qos.Limit
 	policy   qos.Policy // in force as of the coordinator
 	setup    *LimitSetup
 	deadline int64
@@ -83,7 +84,7 @@ type measured struct{ at, offered, charged, refused, debt int64 }
 
 func newLimit(l LimitSetup, s Setup) *limit {
 	p := l.Policy
-	lim := &limit{policy: p, setup: &l, deadline: l.Deadline, bound: l.Queue, refundPM: l.RefundPM, refundIn: l.RefundIn, pair: l.Pair, actor: -1, handed: -1, demand: l.Demand}
+	lim := &limit{name: p.Limit(), policy: p, setup: &l, deadline: l.Deadline, bound: l.Queue, refundPM: l.RefundPM, refundIn: l.RefundIn, pair: l.Pair, actor: -1, handed: -1, demand: l.Demand}
 	lim.rate = drifted(p.Rate, s.DriftPM)
 	lim.burst, lim.local, lim.top = p.Burst, p.LocalBurst, p.Rate
 	lim.meter = qos.NewExcess(0, lim.rate, p.Burst)

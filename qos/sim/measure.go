@@ -83,7 +83,7 @@ func (w *World) measure(l *limit) {
 	}
 	w.result.Measured++
 	if part < 0.97 {
-		w.dump(w.byName[l.policy.Limit()])
+		w.dump(w.limitOf(l.policy.Limit()))
 		w.fail("%v: delivered %d of %d due in %s (%.3f), demand %v", l.policy.Limit(), got, due, ms(span), part, l.demand)
 	}
 	if over := l.refused - l.from.refused; l.demand.Rate*10 <= l.policy.Rate*9 && over > 0 {
@@ -94,7 +94,7 @@ func (w *World) measure(l *limit) {
 
 // justCome is what waits and has come within the last few round trips: nobody is late with it.
 func (w *World) justCome(l *limit) (units int64) {
-	i := w.byName[l.policy.Limit()]
+	i := w.limitOf(l.policy.Limit())
 	for _, k := range w.workers {
 		u := k.use(i)
 		if u == nil || !k.alive {

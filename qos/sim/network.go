@@ -83,7 +83,7 @@ func (w *World) travel(from, to int32) int64 {
 
 // send puts a message on its way from a worker to the one that now answers to an id.
 func send[T any](w *World, k *worker, to qos.WorkerID, kind kind, box *pool[T], body *T, bytes int) {
-	id, known := w.index[to]
+	id, known := w.indexOf(to)
 	if !known {
 		w.fail("%s sends to %q, who was never there", k.id, to)
 		return

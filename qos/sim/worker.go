@@ -39,6 +39,7 @@ type worker struct {
 	voter    *qos.Voter
 	rings    []ring
 	wakeAt   int64 // real time of the timer that counts
+	wakeFor  int64 // local time it was set for
 	lag      int64 // ns, at most, for each message
 	busy     int64
 
@@ -125,13 +126,17 @@ func (w *World) boot(slot, index int32) error {
 // control is the worker's control loop: everything that is due goes out, and the timer is set.
 func (w *World) control(k *worker) {
 	local := k.clock.read(w.now)
-	w.addressed = k.reporter.Poll(local, w.addressed[:0])
-	for i := range w.addressed {
-		w.report(k, &w.addressed[i])
+	if k.reporter.Urgent() || k.reporter.Next() <= local {
+		w.addressed = k.reporter.Poll(local, w.addressed[:0])
+		for i := range w.addressed {
+			w.report(k, &w.addressed[i])
+		}
 	}
-	w.pushed = k.owner.Push(local, w.pushed[:0])
-	for i := range w.pushed {
-		w.push(k, &w.pushed[i], local)
+	if k.owner.NextPush() <= local {
+		w.pushed = k.owner.Push(local, w.pushed[:0])
+		for i := range w.pushed {
+			w.push(k, &w.pushed[i], local)
+		}
 	}
 	if k.owns && local >= k.asks {
 		w.askVoters(k, local)
@@ -149,19 +154,18 @@ func (w *World) setTimer(k *worker) {
 	if k.owns {
 		at = min(at, k.asks)
 	}
-	if at == forever {
+	if at == forever || k.wakeAt != forever && at >= k.wakeFor {
 		return
 	}
+	k.wakeFor = at
 	real := max(k.clock.when(at), w.now+1)
-	if real < k.wakeAt {
-		k.wakeAt = real
-		w.queue.push(event{at: real, kind: aWake, who: k.slot, life: k.life.n})
-	}
+	k.wakeAt = real
+	w.queue.push(event{at: real, kind: aWake, who: k.slot, life: k.life.n})
 }
 
 // report sends one report to its owner.
 func (w *World) report(k *worker, a *qos.Addressed) {
-	u := k.use(w.byName[a.Report.Key.Limit()])
+	u := k.use(w.limitOf(a.Report.Key.Limit()))
 	w.checkReport(k, u, &a.Report)
 	w.trace(uint64(a.Report.Total.Charged), uint64(a.Report.Sequence))
 	w.result.Reports++
@@ -199,7 +203,7 @@ func (w *World) snapshot(k *worker, s *qos.RateSnapshot, local int64) {
 	verdict := k.reporter.Apply(s, local)
 	w.result.Verdicts[verdict]++
 	if verdict == qos.InForce {
-		u := k.use(w.byName[s.Key.Limit()])
+		u := k.use(w.limitOf(s.Key.Limit()))
 		w.checkInForce(u, s)
 		w.trace(uint64(s.Ceiling()), s.Mark.Version)
 		w.retry(k, u)
@@ -211,7 +215,7 @@ func (w *World) snapshot(k *worker, s *qos.RateSnapshot, local int64) {
 func (w *World) handed(k *worker, h *qos.HandOver, local int64) {
 	if why := k.owner.Import(h, local); why == qos.Accepted {
 		w.result.Imports++
-		i := w.byName[h.Limit]
+		i := w.limitOf(h.Limit)
 		w.limits[i].handed = k.life.n
 		k.since[i] = max(k.since[i], h.FromRing)
 	}

@@ -131,6 +131,34 @@ func New(s Setup) (*World, error) {
 	return w, nil
 }
 
+// few is up to how many names are found faster by looking at each than by hashing.
+const few = 10
+
+// limitOf is the index of a limit.
+func (w *World) limitOf(l qos.Limit) int32 {
+	if len(w.limits) <= few {
+		for i := range w.limits {
+			if w.limits[i].name == l {
+				return int32(i)
+			}
+		}
+	}
+	return w.byName[l]
+}
+
+// indexOf is the index of a worker id.
+func (w *World) indexOf(id qos.WorkerID) (int32, bool) {
+	if len(w.ids) <= few {
+		for i := range w.ids {
+			if w.ids[i] == id {
+				return int32(i), true
+			}
+		}
+	}
+	i, ok := w.index[id]
+	return i, ok
+}
+
 // Run lets everything happen and returns the first violation, or nil.
 func (w *World) Run() (Result, error) {
 	s := &w.setup
