@@ -88,7 +88,7 @@ func (l *loop) expire(slot uint32) {
 	switch c.state {
 	case stateReading:
 		if c.heading {
-			l.refuse(c, faultHeaderTimeout, ClosedHeaderTime)
+			l.refuseLate(c)
 		} else {
 			l.close(c, ClosedIdle)
 		}

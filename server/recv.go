@@ -89,7 +89,8 @@ func (l *loop) advance(c *conn) {
 	if len(b) > 0 {
 		tried := c.in.tried
 		c.in.tried = len(b)
-		if worthParsing(b, tried) {
+		if worthParsing(b, tried) || c.peerEOF { // what is wrong by now is all that will be
+
 			n := l.answer(c, b)
 			if c.state == stateClosing || c.state == stateFree {
 				return

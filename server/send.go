@@ -162,6 +162,18 @@ func (l *loop) refuse(c *conn, why fault, reason CloseReason) {
 	l.fault(c, why)
 }
 
+// refuseLate refuses a head that is not complete in time: for what is wrong with
+// it already, which is not looked for with every byte that comes (worthParsing), or
+// for being late.
+func (l *loop) refuseLate(c *conn) {
+	why, reason := faultHeaderTimeout, ClosedHeaderTime
+	if consumeRequest(l.ins.bytes(&c.in), &l.req) < 0 {
+		why, reason = l.req.fault, ClosedBadRequest
+	}
+	c.resp = response{start: l.now.mono, method: l.req.method}
+	l.refuse(c, why, reason)
+}
+
 func (l *loop) fault(c *conn, why fault) {
 	p := l.slabs.Bytes(c.slab)
 	out := appendFault(p[:0], l.stamp(c), why, c.resp.method)

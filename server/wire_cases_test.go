@@ -215,7 +215,7 @@ var wireTable = []struct {
 		{"long method", strings.Repeat("M", 9000) + " / HTTP/1.1\r\nHost: h\r\n\r\n", "414, close", faultRequestLineSize, ""},
 		{"header 16384", "GET /k HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 16384-16) + "\r\n\r\n", "200", faultNone, "the limit itself"},
 		{"header 16385", "GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 16385-16) + "\r\n\r\n", "431, close", faultHeaderSize, ""},
-		{"long name", "GET / HTTP/1.1\r\nHost: h\r\n" + strings.Repeat("x", 20000), "431, close", faultHeaderSize, ""},
+		{"long name", "GET / HTTP/1.1\r\nHost: h\r\n" + strings.Repeat("x", maxHead), "431, close", faultHeaderSize, ""},
 		{"many headers", "GET / HTTP/1.1\r\nHost: h\r\n" + strings.Repeat("a:\r\n", 10000), "431, close", faultHeaderSize, ""},
 		{"1 MiB header", "GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "431, close", faultHeaderSize, ""},
 		{"long query", "GET /k?" + strings.Repeat("q", 9000) + " HTTP/1.1\r\nHost: h\r\n\r\n", "414, close", faultRequestLineSize, ""},
