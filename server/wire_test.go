@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -320,6 +321,51 @@ func cutsOf(in string) (cuts []int) {
 	return slices.Compact(cuts)
 }
 
+// Every input of the table, on a socket: the responses it says and not one more,
+// closed where it says so, and open and in step where it does not. The server that
+// opens the file anew for each request must not differ from the one that has it
+// open; nor the second time from the first.
+func TestWireWhole(t *testing.T) {
+	opened := map[time.Duration]uint64{}
+	for _, valid := range []time.Duration{1, time.Hour} {
+		w := startWireRig(t, func(c *Config) { c.OpenFileValid = valid })
+		for range 2 {
+			var tries []*wireTry
+			for i := range wireCases {
+				tries = append(tries, wireCases[i].try())
+			}
+			w.check(tries)
+		}
+		opened[valid] = w.stats().FilesMissed
+	}
+	if opened[1] <= opened[time.Hour] {
+		t.Errorf("%d lookups where files are opened anew, %d where they are kept open", opened[1], opened[time.Hour])
+	}
+}
+
+// Every input cut in two at every place, and sent byte by byte, is answered as
+// the whole.
+func TestWireSplit(t *testing.T) {
+	w := startWireRig(t, nil)
+	w.abort = true
+	var tries []*wireTry
+	for i := range wireCases {
+		c := &wireCases[i]
+		cuts := cutsOf(c.in)
+		for _, cut := range cuts {
+			tries = append(tries, c.try(cut))
+		}
+		tries = append(tries, c.try(cuts...))
+	}
+	for _, try := range tries {
+		try.fin = try.ends() // else the server may rightly wait for the rest of a head that is bad already
+	}
+	// Tries of few pieces first, so that those of many are side by side.
+	slices.SortStableFunc(tries, func(a, b *wireTry) int { return len(a.pieces) - len(b.pieces) })
+	t.Logf("%d inputs", len(tries))
+	w.check(tries)
+}
+
 // A head that is never completed is answered when its time is over: with what is
 // wrong in it, however it arrived, and with 408 if nothing is.
 func TestWireLate(t *testing.T) {
@@ -361,4 +407,55 @@ func TestWireHalfClose(t *testing.T) {
 		}
 	}
 	w.check(tries)
+}
+
+// A refusal of the framing does not depend on what is asked for: it comes before
+// any file is looked at.
+func TestWireRefusedWhateverIsAskedFor(t *testing.T) {
+	w := startWireRig(t, nil)
+	var tries []*wireTry
+	for i := range wireCases {
+		c := &wireCases[i]
+		method, rest, ok := strings.Cut(c.in, " /")
+		_, header, ok2 := strings.Cut(rest, "\r\n")
+		if !c.refused() || !ok || !ok2 || strings.ContainsAny(method, "\r\n\t :") {
+			continue
+		}
+		line := rest[:len(rest)-len(header)]
+		version := strings.LastIndex(line, " HTTP/1.")
+		if version < 0 || version+len(" HTTP/1.1\r\n") != len(line) || strings.Contains(line[:version], " ") || len(line) > 100 || c.want == faultVersion || c.want == faultTarget {
+			continue // the request line itself is what is refused
+		}
+		for _, target := range []struct{ path, lines string }{
+			{"/ten", ""}, {"/nope", ""}, {"/large", ""}, {"/b/%", ""}, {"/ten", "Range: bytes=0-1\r\n"}, {"/ten", "Range: bytes=10-\r\n"},
+			{"/ten", "If-None-Match: *\r\n"}, {"/ten", "If-Match: \"x\"\r\n"},
+		} {
+			in := method + " " + target.path + line[version:] + target.lines + header
+			if c.want == faultFold && target.lines != "" && (header[0] == ' ' || header[0] == '\t') {
+				in = method + " " + target.path + line[version:] + header
+			}
+			of := wireCase{name: c.name + " of " + target.path, in: in, answer: c.answer, want: c.want}
+			tries = append(tries, of.try())
+		}
+	}
+	if len(tries) < 500 {
+		t.Errorf("only %d inputs", len(tries))
+	}
+	w.check(tries)
+	st := w.stats()
+	if st.FilesHit+st.FilesMissed != 0 {
+		t.Errorf("%d lookups for requests that are all refused", st.FilesHit+st.FilesMissed)
+	}
+}
+
+// The table speaks of an object as the server does.
+func TestWireObjectsAreServed(t *testing.T) {
+	w := startWireRig(t, nil)
+	c := w.dial()
+	for name, content := range wireObjects {
+		resp, body := c.get("/" + (&url.URL{Path: name}).EscapedPath())
+		if resp.StatusCode != 200 || !bytes.Equal(body, content) {
+			t.Errorf("%q: %d, %d bytes", name, resp.StatusCode, len(body))
+		}
+	}
 }
