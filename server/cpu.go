@@ -2,8 +2,6 @@ package server
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,5 +21,3 @@ func allowedCPUs() ([]int, error) {
 	}
 	return cpus, nil
 }
-
-func sortedKeys(m map[int]bool) []int { return slices.Sorted(maps.Keys(m)) }

@@ -36,19 +36,21 @@ type instant struct {
 // loop is one thread, its ring and everything that hangs on it. See doc.go for
 // who may touch it: nobody else.
 type loop struct {
-	cfg    *Config
-	clock  func() instant
-	opener *origin.Opener
-	budget *atomic.Int64 // connections the worker may still take
-	mail   mailbox
+	cfg      *Config
+	clock    func() instant
+	opener   *origin.Opener
+	budget   *atomic.Int64 // connections the worker may still take
+	mail     mailbox
+	counters counters // what others read of stats
 
-	ring  *uring.Ring
-	bufs  *uring.Buffers
-	slabs *uring.Slabs
-	ins   inputs
-	page  *uring.Slabs // one page: where wake-ups and prefetches put their bytes
-	wake  []byte       // 8 bytes of it
-	sink  []byte       // 1 byte of it; prefetches overwrite it at will, nobody reads it
+	ring     *uring.Ring
+	bufs     *uring.Buffers
+	slabs    *uring.Slabs
+	ins      inputs
+	page     *uring.Slabs // one page: where wake-ups and prefetches put their bytes
+	wake     []byte       // 8 bytes of it
+	wakeable bool         // a READ is armed on the mailbox's eventfd
+	sink     []byte       // 1 byte of it; prefetches overwrite it at will, nobody reads it
 
 	listen    int
 	accepting acceptState
@@ -79,7 +81,6 @@ type loop struct {
 	headBuf   []byte     // scratch for the head of a large body
 	object    objectHead // scratch: the lines of the file being answered with
 
-	deaf     bool // no READ is armed on the mailbox's eventfd
 	draining bool
 	hasten   int64 // mono ns at which a drain ends all the same
 	stats    Stats
@@ -104,7 +105,7 @@ func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, b
 		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:     origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
-		requestID: seed, wallSec: math.MinInt64,
+		requestID: seed, wallSec: math.MinInt64, counters: newCounters(),
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
 	}
 	l.mail.eventf = -1
@@ -176,7 +177,7 @@ func (l *loop) run() error {
 
 // patience is how long the next Wait may last.
 func (l *loop) patience() time.Duration {
-	if l.ready.len() > 0 || len(l.retry) > 0 || l.deaf || !l.mail.sleep() {
+	if l.ready.len() > 0 || len(l.retry) > 0 || !l.wakeable || !l.mail.sleep() {
 		return 0
 	}
 	wake := min(l.dead.wake(), l.accepting.wake(), l.drainWake())
@@ -297,7 +298,7 @@ func (l *loop) prepare(c *conn, o op) bool {
 // tryAgain prepares what found the queue full. A slot cannot have changed hands
 // meanwhile: its operation is pending.
 func (l *loop) tryAgain() {
-	if l.deaf {
+	if !l.wakeable {
 		l.armWake()
 	}
 	waiting := l.retry
@@ -310,10 +311,10 @@ func (l *loop) tryAgain() {
 	}
 }
 
-// armWake keeps a READ on the mailbox's eventfd. While the queue has no room for
-// it the loop is deaf: it looks at its mail without sleeping, and tries again.
+// armWake keeps a READ on the mailbox's eventfd. Without one a sleeping loop
+// would be deaf, so while the queue has no room for it the loop does not sleep.
 func (l *loop) armWake() {
-	l.deaf = !l.ring.Read(l.mail.eventf, l.wake, -1, uring.Tag(uint8(opWake), 0, 0))
+	l.wakeable = l.ring.Read(l.mail.eventf, l.wake, -1, uring.Tag(uint8(opWake), 0, 0))
 }
 
 // nextRequestID returns an id that no other response of this process has: a
@@ -378,6 +379,8 @@ func (l *loop) release() {
 			s.Free()
 		}
 	}
+	l.mail.awake() // mail that still comes is not to wake anybody
+	l.counters.end(l.snapshot())
 }
 
 // seedOf spreads the request ids of rings and restarts apart.

@@ -149,44 +149,42 @@ func (s *Server) Drain(timeout time.Duration) {
 // Draining reports whether Drain has been called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Stats asks every loop for its counters. The error names the rings that did not
-// answer within the timeout, and so the ones that hang.
+// Stats asks every loop for its counters; one that has ended left its last. The
+// error names the rings that did not answer within the timeout, and so the ones
+// that hang.
 func (s *Server) Stats(timeout time.Duration) ([]Stats, error) {
-	type answer struct {
-		ring  int
-		stats Stats
-	}
-	answers := make(chan answer, len(s.loops)) // room for all: a loop never waits for us
+	asked := make([]*answer, len(s.loops))
 	for i, l := range s.loops {
-		l.mail.post(&message{run: func(l *loop) { answers <- answer{i, l.snapshot()} }})
+		asked[i] = l.counters.ask(&l.mail)
 	}
 	all := make([]Stats, len(s.loops))
-	missing := make(map[int]bool, len(s.loops))
-	for i := range s.loops {
-		missing[i] = true
-	}
 	late := time.NewTimer(timeout)
 	defer late.Stop()
-	for len(missing) > 0 {
-		select {
-		case a := <-answers:
-			all[a.ring] = a.stats
-			delete(missing, a.ring)
-		case <-late.C:
-			return all, fmt.Errorf("no answer within %v from ring %v", timeout, sortedKeys(missing))
+	var silent []int
+	for i, l := range s.loops {
+		var ok bool
+		if all[i], ok = l.counters.wait(asked[i], late.C, len(silent) > 0); !ok {
+			silent = append(silent, i)
 		}
+	}
+	if len(silent) > 0 {
+		return all, fmt.Errorf("no answer within %v from ring %v", timeout, silent)
 	}
 	return all, nil
 }
 
-// Close gives back what Run has not: everything, if it never ran. No other method
-// may be running or be called afterwards.
+// Close gives back what Run has not: everything, if it never ran. Run and Drain
+// may not be running, nor be called afterwards; Stats may.
 func (s *Server) Close() { s.release() }
 
+// release closes the mailboxes last: the opener's goroutines post to them.
 func (s *Server) release() {
 	for _, l := range s.loops {
 		l.release()
-		l.mail.close()
 	}
 	s.opener.Stop()
+	for _, l := range s.loops {
+		l.mail.drain(l)
+		l.mail.close()
+	}
 }
