@@ -6,7 +6,6 @@ LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
 SAMPLE   ?= ./sample
 FUZZTIME ?= 30s
-ROOM     ?= ./server
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
@@ -55,8 +54,8 @@ long: ## what takes too long for CI; appends to bench/results
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	.ci/fuzz $(FUZZTIME)
 
-mutants: ## change the code of ROOM and see whether its tests notice; slow
-	$(GO) run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 2 --timeout-coefficient 5 $(ROOM)
+mutants: ## break the limiter on purpose, one fault at a time: a named test must notice each
+	$(GO) run ./qos/mutants
 
 docs: ## write the generated pages again
 	$(GO) test ./cmd/talon -run TestFlagReference -args -rewrite
