@@ -246,12 +246,3 @@ func (w *World) checkInForce(u *use, s *qos.RateSnapshot) {
 		w.fail("%v: a view of generation %d in force, the worker knows %d", u.place, s.Key.Generation, u.generation)
 	}
 }
-
-func (l *life) use(limit int32) *use {
-	for _, u := range l.uses {
-		if u.limit == limit {
-			return u
-		}
-	}
-	return nil
-}

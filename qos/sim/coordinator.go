@@ -88,8 +88,9 @@ func (w *World) read(k *worker) {
 		}
 	}
 	local := k.clock.read(w.now)
+	owners := w.coord.owners[k.shownR]
 	for i, v := range k.shown {
-		if v > k.version[i] {
+		if v > k.version[i] && (!w.setup.Sparse || owners[i] == k.index || k.use(int32(i)) != nil) {
 			w.learnPolicy(k, int32(i), v, local)
 		}
 	}

@@ -16,7 +16,7 @@ func (w *World) awaitPaid() {
 func (w *World) inDebt() bool {
 	for _, l := range w.limits {
 		advance := mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9)
-		if l.setup.Sane && min(l.level, l.meter.Level(w.now)) < -advance-l.demand.Need {
+		if l.setup.Sane && l.level < -advance-l.demand.Need {
 			return true
 		}
 	}

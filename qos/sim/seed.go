@@ -110,7 +110,8 @@ func (d drawer) limit(i int, s *Setup) LimitSetup {
 	return l
 }
 
-// sane is what talon policy check asks of a policy: two needs in B, R over a sync round trip in B and in b, the bootstrap in b.
+// sane is what talon policy check asks of a policy: two needs in B, R over a sync round trip in B and in b, the bootstrap in b; and 20 ms of R in B, so
+// that demand that moves finds something left.
 func (d drawer) sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
 	spare := c.BootstrapBytes
 	if p.Metric.Requests() {
@@ -120,7 +121,7 @@ func (d drawer) sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool
 	if p.OnLimit == qos.Reject && p.Burst < 2*need*int64(workers) {
 		return false // a unit in each worker's hands is none for the one that asks, and it may not wait
 	}
-	return p.Burst >= 2*need && p.Burst >= 2*round && p.LocalBurst >= max(round, spare) && c.Budget > 8
+	return p.Burst >= 2*need && p.Burst >= max(2*round, mul(p.Rate, 20, 1000)) && p.LocalBurst >= max(round, spare) && c.Budget > 8
 }
 
 func (d drawer) demand(rate, need int64) Demand {

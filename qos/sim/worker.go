@@ -59,7 +59,32 @@ type life struct {
 	n     int32
 	slot  int32
 	uses  []*use
+	byKey map[int32]*use // the same, once they are many
 	alive bool
+}
+
+func (l *life) add(u *use) {
+	l.uses = append(l.uses, u)
+	if len(l.uses) == few {
+		l.byKey = map[int32]*use{}
+		for _, u := range l.uses {
+			l.byKey[u.limit] = u
+		}
+	} else if len(l.uses) > few {
+		l.byKey[u.limit] = u
+	}
+}
+
+func (l *life) use(limit int32) *use {
+	if l.byKey != nil {
+		return l.byKey[limit]
+	}
+	for _, u := range l.uses {
+		if u.limit == limit {
+			return u
+		}
+	}
+	return nil
 }
 
 // boot starts a worker, or the next incarnation of one, in a slot.
@@ -116,7 +141,7 @@ func (w *World) boot(slot, index int32) error {
 		if l.pair >= 0 {
 			u.pair = k.use(int32(l.pair))
 		}
-		k.life.uses = append(k.life.uses, u)
+		k.life.add(u)
 		w.setRate(k, i)
 	}
 	w.read(k)
@@ -241,12 +266,5 @@ func (w *World) mayAct(k *worker, local int64) {
 	}
 }
 
-// use finds what a worker uses of a limit. There are few.
-func (k *worker) use(limit int32) *use {
-	for _, u := range k.life.uses {
-		if u.limit == limit {
-			return u
-		}
-	}
-	return nil
-}
+// use finds what a worker uses of a limit, or nil.
+func (k *worker) use(limit int32) *use { return k.life.use(limit) }

@@ -80,6 +80,7 @@ type Setup struct {
 	Settle  int64 // ns after them before liveness is measured
 	Measure int64 // ns of measuring
 	Members []int // of the first ring; nil all workers
+	Sparse  bool  // workers know only the policies that they use or own, as with many keys they may
 }
 
 // A Timed deed happens at a moment.
