@@ -7,7 +7,6 @@ type reporting struct {
 
 	index int   // in Reporter.due, -1 while quiet
 	due   int64 // when to consider the cell
-	since int64 // when it last had something new to say
 
 	owner     WorkerID
 	ownerRing uint64 // the ring epoch for which owner was looked up
