@@ -72,7 +72,7 @@ func (w *World) endMeasure() {
 
 func (w *World) measure(l *limit) {
 	span := w.now - l.from.at
-	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate, span, 1e9)-l.from.debt)
+	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate-mul(l.policy.Rate, w.setup.DriftPM, 1e6), span, 1e9)-l.from.debt) // by the slowest clock
 	got := l.net() - l.from.charged
 	if due <= 0 {
 		return

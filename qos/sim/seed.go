@@ -23,9 +23,9 @@ func FromSeed(seed uint64) Setup {
 	s.Faulty = 1_400e6
 	s.Settle = 3*int64(s.Config.Confirm) + 10*int64(s.Config.TTL)
 	s.Measure = 400e6
-	for i := range s.Limits { // long enough for 100 requests
+	for i := range s.Limits { // long enough for 400 requests: what is in hand at either end must not matter
 		l := &s.Limits[i]
-		s.Measure = max(s.Measure, min(mul(100*l.Heal.Need, 1e9, min(l.Heal.Rate, l.Policy.Rate)), 2e9))
+		s.Measure = max(s.Measure, min(mul(400*l.Heal.Need, 1e9, min(l.Heal.Rate, l.Policy.Rate)), 2e9))
 	}
 	d.faults(&s)
 	sortTimed(&s)
