@@ -59,6 +59,7 @@ mutants: ## break the limiter on purpose, one fault at a time: a named test must
 
 docs: ## write the generated pages again
 	$(GO) test ./cmd/talon -run TestFlagReference -args -rewrite
+	$(GO) test ./server -run TestHTTPPage -args -rewrite
 
 test-giouring: ## the ring's tests on giouring, and our entries against its
 	$(GO) test -tags giouring -ldflags=-checklinkname=0 ./uring/...
