@@ -83,9 +83,9 @@ const (
 	// DefaultCopyBelow: up to here one pread and one SEND beat two direct calls
 	// by up to 1.3x; at 32 KiB the copy has eaten the gain.
 	DefaultCopyBelow = 16 << 10
-	// DefaultTransferChunk: a turn of 256 KiB costs 0-9 % on one connection and
-	// nothing on many; 64 KiB costs 10-30 %.
-	DefaultTransferChunk = 256 << 10
+	// DefaultTransferChunk: at 1 MiB and above, 512 KiB a call serves 5-20 % more
+	// than 256 KiB and holds the thread for about 0.1 ms; 64 KiB costs 10-30 %.
+	DefaultTransferChunk = 512 << 10
 	// DefaultNotSentLowat: a slow reader parks 0.26 MB in the kernel instead of
 	// 4.26 MB.
 	DefaultNotSentLowat = 128 << 10

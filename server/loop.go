@@ -24,7 +24,7 @@ const (
 	sendSlabs  = 1024 // small responses with the ring at one time
 	inputSlabs = 1024 // connections with an incomplete or waiting request
 
-	turnChunks = 8 // transfer chunks that one turn sends (about 0.4 ms) before it looks at the ring again
+	turnChunks = 4 // transfer chunks that one turn sends (about 0.4 ms) before it looks at the ring again
 )
 
 // instant is one reading of the clock, taken once per turn.

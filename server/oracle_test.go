@@ -2,11 +2,13 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,7 +63,7 @@ func rangeOracle(header string, size int64) (status int, from, to int64) {
 // where something could go wrong: the ends, chunk and copy boundaries.
 func randomRange(rnd *rand.Rand, size int64) string {
 	edge := func() int64 {
-		edges := []int64{0, 1, size / 2, size - 1, size, size + 1, 16 << 10, 256 << 10, 512 << 10}
+		edges := []int64{0, 1, size / 2, size - 1, size, size + 1, DefaultCopyBelow, 256 << 10, DefaultTransferChunk}
 		return max(edges[rnd.IntN(len(edges))]+int64(rnd.IntN(5))-2, 0)
 	}
 	length := int64(1) << rnd.IntN(20)
@@ -118,10 +120,7 @@ func TestRangesAgainstOracle(t *testing.T) {
 }
 
 func askRanges(t *testing.T, r *rig, c *client, rnd *rand.Rand, objects map[string][]byte, n int) {
-	names := make([]string, 0, len(objects))
-	for _, size := range []int{0, 1, 16383, 16384, 16385, 262143, 262144, 262145, 786439, 64 << 20} {
-		names = append(names, fmt.Sprint("o", size))
-	}
+	names := slices.Sorted(maps.Keys(objects))
 	for range n {
 		name := names[rnd.IntN(len(names))]
 		object := objects[name]
