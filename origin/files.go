@@ -41,6 +41,7 @@ type File struct {
 	used    int64 // last Hit or Insert
 
 	marks       marks // what of it was seen in the page cache
+	missed      int64 // when a piece of it was last found absent
 	noCachestat bool  // cachestat was refused for this file
 
 	next         *File // in its bucket, or in the free list
@@ -183,6 +184,7 @@ func (f *Files) add(hash uint64, key []byte, fd int, info Info, asked int64) *Fi
 	file.Key = append(file.Key[:0], key...)
 	file.Head = file.Head[:0]
 	file.marks, file.noCachestat = file.marks.sized(info.Size), false
+	file.missed = asked - int64(ResidentFor)
 	file.checked, file.used = asked, asked
 	file.refs, file.listed = 1, true
 	bucket := f.bucket(hash)

@@ -8,13 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ChunkSize is the unit in which page-cache residency is remembered, and the
-// most that one turn of a response sends.
+// ChunkSize is the unit in which page-cache residency is remembered.
 const ChunkSize = 256 << 10
 
 // ResidentFor is how long a range that was seen in the page cache is believed to
 // be there. Eviction in between costs one wait for the disk.
 const ResidentFor = time.Second
+
+// ResidentWhileMissing is ResidentFor for a file of which something was found
+// absent within the last ResidentFor: somebody evicts it, or it does not fit, and
+// what was there a second ago need not be.
+const ResidentWhileMissing = 10 * time.Millisecond
 
 const (
 	markPage = ChunkSize / 64 // bytes behind one bit of a mark
@@ -64,11 +68,11 @@ func (m marks) sized(size int64) marks {
 
 func (m marks) of(chunk int64) *mark { return &m[chunk&int64(len(m)-1)] }
 
-// covered reports whether all of [off, end) was seen within ResidentFor.
-func (m marks) covered(off, end, now int64) bool {
+// covered reports whether all of [off, end) was seen at since or later.
+func (m marks) covered(off, end, since int64) bool {
 	for chunk := off / ChunkSize; chunk*ChunkSize < end; chunk++ {
 		k, pages := m.of(chunk), pagesOf(chunk, off, end)
-		if k.chunk != chunk || k.pages&pages != pages || now-k.seen >= int64(ResidentFor) {
+		if k.chunk != chunk || k.pages&pages != pages || k.seen < since {
 			return false
 		}
 	}
@@ -76,11 +80,12 @@ func (m marks) covered(off, end, now int64) bool {
 }
 
 // add remembers that the kernel was asked, and had [off, end). A mark that is
-// still good keeps its age: the pages it had were not looked at again.
-func (m marks) add(off, end, now int64) {
+// still good, seen at since or later, keeps its age: the pages it had were not
+// looked at again.
+func (m marks) add(off, end, now, since int64) {
 	for chunk := off / ChunkSize; chunk*ChunkSize < end; chunk++ {
 		k, pages := m.of(chunk), pagesOf(chunk, off, end)
-		if k.chunk == chunk && now-k.seen < int64(ResidentFor) {
+		if k.chunk == chunk && k.seen >= since {
 			k.pages |= pages
 		} else {
 			*k = mark{chunk, now, pages}
@@ -106,22 +111,35 @@ func pagesOf(chunk, off, end int64) uint64 {
 
 // Probe says whether n bytes from off on, one turn of a response, can be sent
 // without waiting for the disk. What lies beyond the end of the file has nothing to wait for. It may be
-// asked before every turn: within ResidentFor of an answer it costs no system call.
+// asked before every turn: within ResidentFor of an answer it costs no system
+// call, and on a file that is being evicted within ResidentWhileMissing.
 func (f *File) Probe(off, n, now int64) Residency {
-	end := min(off+n, f.Info.Size)
-	if off >= end || f.marks.covered(off, end, now) {
+	end, since := min(off+n, f.Info.Size), f.believedSince(now)
+	if off >= end || f.marks.covered(off, end, since) {
 		return Resident
 	}
 	r := f.ask(off, end)
-	if r == Resident {
-		f.marks.add(off, end, now)
+	switch r {
+	case Resident:
+		f.marks.add(off, end, now, since)
+	case Absent:
+		f.missed = now
 	}
 	return r
 }
 
+// believedSince is the age limit of a mark.
+func (f *File) believedSince(now int64) int64 {
+	if now-f.missed < int64(ResidentFor) {
+		return now - int64(ResidentWhileMissing) + 1
+	}
+	return now - int64(ResidentFor) + 1
+}
+
 // Mark says that n bytes from off on have just been fetched: they are Resident
-// for ResidentFor, even where the kernel would not say so (a hole of tmpfs, a
-// file on persistent memory), or a response would be fetching for ever.
+// for a while, even where the kernel would not say so (a hole of tmpfs, a file on
+// persistent memory). Whoever fetched them should send them without asking again, or
+// it might be fetching for ever.
 func (f *File) Mark(off, n, now int64) {
 	if end := min(off+n, f.Info.Size); off < end {
 		f.marks.set(off, end, now)

@@ -48,7 +48,15 @@ func TestProbe(t *testing.T) {
 	f.Mark(0, ChunkSize, now)
 	want("fetched", 0, ChunkSize, Resident)
 	want("more than was fetched", 0, ChunkSize+1, Absent)
+	now += int64(ResidentWhileMissing) - 1
+	want("fetched a moment ago", 0, ChunkSize, Resident)
+	now++
+	want("fetched, of a file that is being evicted", 0, ChunkSize, Absent)
 	now += int64(ResidentFor)
+	f.Mark(0, ChunkSize, now)
+	now += int64(ResidentFor) - 1
+	want("fetched, and nothing has been missing since", 0, ChunkSize, Resident)
+	now++
 	want("fetched a second ago", 0, ChunkSize, Absent)
 
 	must(t, unix.Fadvise(f.FD, 0, 0, unix.FADV_RANDOM)) // no read ahead
@@ -94,8 +102,8 @@ func TestProbeOfAHole(t *testing.T) {
 		t.Fatalf("a hole: %v, want Absent", r)
 	}
 	f.Mark(0, ChunkSize, 0)
-	if r := f.Probe(0, ChunkSize, second-1); r != Resident {
-		t.Fatalf("a hole that was fetched: %v, want Resident, or the fetching never ends", r)
+	if r := f.Probe(0, ChunkSize, int64(ResidentWhileMissing)-1); r != Resident {
+		t.Fatalf("a hole that was just fetched: %v, want Resident", r)
 	}
 }
 
@@ -184,24 +192,24 @@ func TestMarksTwin(t *testing.T) {
 			for p := off / markPage; p*markPage < end; p++ {
 				seen[p] = now
 			}
-			if !m.covered(off, end, now) {
+			if !m.covered(off, end, now-second+1) {
 				t.Fatalf("[%d, %d) was just seen, and is not covered", off, end)
 			}
 		}
 		life := map[string]func(*rapid.T){
 			"advance": func(t *rapid.T) { now += rapid.Int64Range(0, second*2/3).Draw(t, "ns") },
-			"add":     func(t *rapid.T) { off, end := ranges(t); m.add(off, end, now); remember(off, end) },
+			"add":     func(t *rapid.T) { off, end := ranges(t); m.add(off, end, now, now-second+1); remember(off, end) },
 			"set": func(t *rapid.T) {
 				off, end := ranges(t)
 				m.set(off, end, now)
 				remember(off, end)
-				if !m.covered(off, end, now+second-1) {
+				if !m.covered(off, end, now) {
 					t.Fatalf("[%d, %d) was fetched, and does not count for a second", off, end)
 				}
 			},
 			"covered": func(t *rapid.T) {
 				off, end := ranges(t)
-				if !m.covered(off, end, now) {
+				if !m.covered(off, end, now-second+1) {
 					return
 				}
 				for p := off / markPage; p*markPage < end; p++ {

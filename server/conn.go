@@ -98,6 +98,7 @@ type response struct {
 	off     int64 // next byte of the object to send
 	end     int64 // one past the last; Invariant: off <= end <= file size
 	bodyLen int64 // bytes of object body in all, for the account
+	fetched int64 // up to here the object has been fetched for this very response
 	headOut bool  // the head of a large body is with the socket
 	cold    bool  // a chunk of it was not in memory: read ahead
 }

@@ -27,7 +27,12 @@ type rig struct {
 
 func startRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), ran: make(chan error, 1)}
+	return startRigIn(t, t.TempDir(), change)
+}
+
+func startRigIn(t *testing.T, path string, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: path, ran: make(chan error, 1)}
 	dir, err := origin.OpenDir(r.dir)
 	if err != nil {
 		t.Fatal(err)

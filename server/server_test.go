@@ -399,6 +399,29 @@ func TestConnectionBudget(t *testing.T) {
 	b.get("/x")
 }
 
+// A file system that never says of a page that it is in memory (a hole of tmpfs)
+// must not keep a response fetching for ever.
+func TestHoleIsServed(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "talon")
+	if err != nil {
+		t.Skipf("no tmpfs: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	const size = 3<<20 + 5
+	if err := os.WriteFile(filepath.Join(dir, "hole"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "hole"), size); err != nil {
+		t.Fatal(err)
+	}
+	r := startRigIn(t, dir, nil)
+	_, body := r.dial().get("/hole")
+	wantBody(t, "a hole", body, make([]byte, size))
+	if st := r.stats(); st.Prefetches == 0 || st.Prefetches > 2*size/DefaultTransferChunk+2 {
+		t.Errorf("%d prefetches for %d chunks", st.Prefetches, size/DefaultTransferChunk+1)
+	}
+}
+
 // Draining refuses new connections, closes idle ones, and finishes the response
 // that is under way to its last byte.
 func TestDrain(t *testing.T) {

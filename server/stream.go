@@ -127,7 +127,7 @@ func (l *loop) resident(c *conn, n int) bool {
 	if l.cfg.NoResidencyProbe {
 		return true
 	}
-	if c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
+	if c.resp.off < c.resp.fetched || c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
 		l.stats.ProbeHits++
 		if c.resp.cold {
 			l.readAhead(c, c.resp.off+int64(n))
@@ -177,9 +177,15 @@ func (l *loop) prefetched(c *conn, cq uring.Completion) {
 	if c.state != stateParked {
 		return
 	}
-	if !a.orphan && prefetchFailed(cq) {
+	switch {
+	case a.orphan:
+	case prefetchFailed(cq):
 		l.close(c, ClosedFile)
 		return
+	case cq.Res > 0 && a.off <= c.resp.off:
+		// Sent without asking again: where the kernel never says that it has a page,
+		// the response would be fetching for ever.
+		c.resp.fetched = a.off + int64(a.n)
 	}
 	c.state = stateReady
 	l.ready.push(c.slot)
