@@ -115,6 +115,38 @@ func TestUnknownAndFull(t *testing.T) {
 	}
 }
 
+func TestDroppedLimitsMakeRoom(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MaxLimits = 2
+	l := must(NewLedger(cfg, 1))
+	o := must(NewOwner(cfg, "o", 1))
+	p := goodPolicy()
+	set := func(tenant string, now int64) error {
+		p.Tenant = tenant
+		if err := o.SetPolicy(&p, now); err != nil {
+			return err
+		}
+		return l.SetPolicy(&p, now)
+	}
+	check(t, set("a", 0))
+	check(t, set("b", 0))
+	if set("c", 0) == nil {
+		t.Fatal("a third of two")
+	}
+	l.Cell(Limit{"b", ReadIOPS}).Admit(1, 0)
+	for _, tenant := range []string{"a", "b"} {
+		l.DropPolicy(Limit{tenant, ReadIOPS}, 0)
+		o.DropPolicy(Limit{tenant, ReadIOPS})
+	}
+	check(t, set("c", 0)) // in the place of a: b has used something of its allowance, and has not told
+	if l.known(Limit{"a", ReadIOPS}) != nil || l.known(Limit{"b", ReadIOPS}) == nil || l.count != 2 {
+		t.Fatal("the wrong one was forgotten")
+	}
+	if l.Cell(Limit{"c", ReadIOPS}).Admit(1, 0).Outcome != Go {
+		t.Fatal("c is closed")
+	}
+}
+
 func TestNewGenerationStopsTheOld(t *testing.T) {
 	c := newTestCell(t, 10, 1000, nil)
 	p := goodPolicy()

@@ -146,7 +146,11 @@ func (r *Reporter) Redirected(d *Redirect, now int64) {
 		return
 	}
 	c.rep.open, c.rep.queued = true, false // still to be told
-	c.rep.retryAt = now + r.jitter(int64(r.cfg.SyncMax))
+	wait := int64(r.cfg.SyncMax)
+	if d.Reason == OldEpoch {
+		r.fenced, wait = true, int64(r.cfg.Lease)
+	}
+	c.rep.retryAt = now + r.jitter(wait)
 	c.rep.due = c.rep.retryAt
 	r.due.fix(c)
 }

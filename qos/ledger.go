@@ -118,7 +118,7 @@ func (l *Ledger) SetPolicy(p *Policy, now int64) error {
 	}
 	c := l.known(p.Limit())
 	if c == nil {
-		if l.count >= l.cfg.MaxLimits {
+		if l.count >= l.cfg.MaxLimits && !l.evict(now) {
 			return fmt.Errorf("%w: %d, raise it or remove tenants", ErrLimitsFull, l.count)
 		}
 		c = l.add(p.Limit())
@@ -170,6 +170,26 @@ func (l *Ledger) add(limit Limit) *Cell {
 	l.count++
 	l.full.Store(l.count >= l.cfg.MaxLimits)
 	return c
+}
+
+// evict forgets a limit that has been dropped and has nothing left to tell: its allowance is full, so that a new cell's is no fuller.
+func (l *Ledger) evict(now int64) bool {
+	var gone *Cell
+	l.each(func(c *Cell) {
+		full := c.rep.policy == nil && c.rep.index < 0 && c.note.Load() == quiet && c.allowance.Load().Level(now) == c.allowance.Load().burst
+		if gone == nil && full {
+			gone = c
+		}
+	})
+	if gone == nil {
+		return false
+	}
+	at := l.shard(gone.limit)
+	m := maps.Clone(*at.Load())
+	delete(m, gone.limit)
+	at.Store(&m)
+	l.count--
+	return true
 }
 
 // DropPolicy closes a limit: nothing is admitted until it has a policy again, of a higher generation. The cell and its allowance stay,

@@ -3,6 +3,7 @@ package qos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 )
 
@@ -71,7 +72,7 @@ func (o *Owner) SetPolicy(p *Policy, now int64) error {
 	}
 	k := o.limits[p.Limit()]
 	switch {
-	case k == nil && len(o.limits) >= o.cfg.MaxLimits:
+	case k == nil && len(o.limits) >= o.cfg.MaxLimits && !o.forgetDropped():
 		return fmt.Errorf("%w: %d, raise it or remove tenants", ErrLimitsFull, len(o.limits))
 	case k == nil:
 		k = &owned{}
@@ -104,6 +105,13 @@ func (m *meter) retune(p *Policy, now int64) {
 		m.leaveTurn(r) // they ask again under the new generation
 		m.lines[byPush].add(byPush, r)
 	}
+}
+
+// forgetDropped makes room of what is kept of dropped limits, and reports whether there was any.
+func (o *Owner) forgetDropped() bool {
+	had := len(o.limits)
+	maps.DeleteFunc(o.limits, func(_ Limit, k *owned) bool { return k.policy == nil })
+	return len(o.limits) < had
 }
 
 // DropPolicy forgets a limit. Its reports are answered UnknownPolicy.

@@ -24,6 +24,7 @@ type Reporter struct {
 	due     timeline[*Cell]      // by rep.due: cells that are not quiet
 	budgets map[WorkerID]*budget // by owner
 	flush   bool
+	fenced  bool
 	Stats   ReporterStats
 }
 
@@ -58,9 +59,9 @@ func NewReporter(cfg Config, l *Ledger, worker WorkerID, epoch, seed uint64) (*R
 func (r *Reporter) SetRing(epoch uint64, members int, owner func(Limit) WorkerID, now int64) {
 	r.ledger.ring, r.ledger.owner = epoch, owner
 	r.ledger.setMembers(int64(members), now)
-	r.due.all(func(c *Cell) {
-		c.rep.tries, c.rep.queued, c.rep.retryAt = 0, false, now // another owner keeps no place
-		c.rep.due = now
+	r.due.all(func(c *Cell) { // another owner keeps no place; and it is not asked by everybody in the same instant
+		at := now + int64(r.rand.Uint64()%uint64(r.cfg.SyncMax))
+		c.rep.tries, c.rep.queued, c.rep.retryAt, c.rep.due = 0, false, at, at
 	})
 	clear(r.budgets)
 }
@@ -367,6 +368,10 @@ func (r *Reporter) spend(owner WorkerID, now int64) (at int64, ok bool) {
 	b.left--
 	return 0, true
 }
+
+// Fenced reports whether an owner has heard of a newer incarnation of this worker: this process is a copy or has been declared dead, its use is
+// not counted any more, and it has to stop.
+func (r *Reporter) Fenced() bool { return r.fenced }
 
 // Flush begins the shutdown: views are let go, and every total is reported as final. Nothing may be admitted any more. Poll until Done, or
 // until patience ends: what is then not acknowledged is what a crash loses.

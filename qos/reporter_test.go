@@ -380,10 +380,24 @@ func TestRedirectedReportIsTriedAgain(t *testing.T) {
 	b.none(ms, "not at once")
 	b.r.SetRing(4, 10, func(Limit) WorkerID { return "p" }, b.now)
 	b.c.Admit(1, b.now)
-	out := b.r.Poll(b.now, nil)
+	out := b.r.Poll(b.now+5*ms, nil)
 	if len(out) != 1 || out[0].To != "p" || out[0].Report.RingEpoch != 4 || out[0].Report.Total.Charged != 4 || out[0].Report.Base != (Total{}) {
 		t.Fatalf("after the ring changed: %+v", out)
 	}
+}
+
+func TestFencedReporterSaysSo(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(3, b.now)
+	u := b.one(0, "first")
+	if b.r.Fenced() {
+		t.Fatal("fenced by nobody")
+	}
+	b.r.Redirected(&Redirect{Key: u.Key, To: u.From, Sequence: u.Sequence, Reason: OldEpoch}, b.now)
+	if !b.r.Fenced() {
+		t.Fatal("does not know that a newer incarnation lives")
+	}
+	b.none(50*ms, "no storm")
 }
 
 func TestFlushTellsEverythingAndEnds(t *testing.T) {
