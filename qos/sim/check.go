@@ -30,8 +30,7 @@ func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision,
 	if !held { // under a view from before the ring was stopped; what it may charge so is bounded in finish
 		w.checkEntitled(k, u, n, local)
 	}
-	lim.ideal.Advance(w.now)
-	lim.ideal.Take(n)
+	lim.ideal.take(w.now, n)
 }
 
 // checkContract is the bound of the contract, for every window that ends now.
@@ -131,8 +130,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	if u.known < 0 { // it counts from the base that the report names, as the owner does
 		u.backKnown = s.Acknowledged.Refunded
 	} else if back := s.Acknowledged.Refunded - u.backKnown; back > 0 {
-		lim.ideal.Advance(w.now)
-		lim.ideal.Give(back)
+		lim.ideal.take(w.now, -back)
 		u.backKnown = s.Acknowledged.Refunded
 	}
 	u.know(lim, s.Acknowledged.Charged)
@@ -148,10 +146,10 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.resync(lim, i, s.Level)
 		return
 	}
-	lim.ideal.Advance(w.now)
-	if over := s.Level - (lim.charged - lim.known) - lim.ideal.Now(); over > 1 {
+	lim.ideal.to(w.now)
+	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1 {
 		w.fail("%v: owner %s has level %d with %d units unreported, an ideal bucket has %d: %d too many",
-			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.Now(), over)
+			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.level, over)
 	}
 }
 
@@ -217,7 +215,7 @@ func (w *World) resync(lim *limit, i int32, level int64) {
 		known += u.known
 	}
 	lim.known, lim.valid = known, true
-	lim.ideal = qos.NewLevel(min(lim.rate, qos.MaxRate), lim.burst, level-(lim.charged-known), w.now)
+	lim.ideal = bucket{rate: lim.rate, burst: lim.burst, level: min(level-(lim.charged-known), lim.burst), at: w.now}
 }
 
 // checkIssued takes note of a snapshot as it is sent.

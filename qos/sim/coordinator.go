@@ -180,7 +180,7 @@ func (l *limit) generations() uint64 { return max(l.newest, l.policy.Generation)
 func (w *World) retune(lim *limit, rate, burst int64) {
 	lim.rate, lim.burst = drifted(rate, w.setup.DriftPM), burst
 	lim.meter.Change(w.now, lim.rate, burst)
-	lim.ideal.Retune(min(lim.rate, qos.MaxRate), burst, w.now)
+	lim.ideal.retune(w.now, lim.rate, burst)
 }
 
 // settlePolicies ends the spreading of what every worker has been shown.

@@ -47,8 +47,8 @@ type limit struct {
 
 	offered, charged, refunded, refused int64 // units
 
-	ideal    qos.Level // the bucket as one that knew everything would have it, since the ownership began
-	valid    bool      // ideal can be compared with the owner's level
+	ideal    bucket // the bucket as one that knew everything would have it, since the ownership began
+	valid    bool   // ideal can be compared with the owner's level
 	mark     qos.OwnerEpoch
 	actor    int32 // incarnation of the worker that acts as owner, -1 none yet
 	handed   int32 // incarnation that was handed the state, -1 none
@@ -88,7 +88,7 @@ func newLimit(l LimitSetup, s Setup) *limit {
 	lim.rate = drifted(p.Rate, s.DriftPM)
 	lim.burst, lim.local, lim.top = p.Burst, p.LocalBurst, p.Rate
 	lim.meter = qos.NewExcess(0, lim.rate, p.Burst)
-	lim.ideal = qos.NewLevel(min(lim.rate, qos.MaxRate), p.Burst, p.Burst, 0)
+	lim.ideal = bucket{rate: lim.rate, burst: p.Burst, level: p.Burst}
 	lim.valid = true
 	return lim
 }
