@@ -204,7 +204,7 @@ func (c *Cell) touch(used int64, v *View) {
 // wake moves the cell into the ledger's list of noted cells, if it is in the given state. A Treiber stack with one consumer
 // that takes all of it at once, which is what makes reuse of the links safe.
 func (c *Cell) wake(from uint32) {
-	if !c.note.CompareAndSwap(from, noted) {
+	if c.limit == (Limit{}) || !c.note.CompareAndSwap(from, noted) { // what stands in for limits without a cell has nothing to report
 		return
 	}
 	for {
