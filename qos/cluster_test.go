@@ -24,6 +24,7 @@ type cluster struct {
 	msgs    int
 	serial  int
 	drop    func(parcel) bool
+	rng     *rand.Rand // of the network: without it all workers march in step, and the last in order is served last for ever
 }
 
 type clusterWorker struct {
@@ -46,7 +47,7 @@ type parcel struct {
 }
 
 func newCluster(t testing.TB, n int, p Policy) *cluster {
-	c := &cluster{t: t, cfg: DefaultConfig(), policy: p, delay: ms / 2, excess: NewExcess(0, p.Rate, p.Burst)}
+	c := &cluster{t: t, cfg: DefaultConfig(), policy: p, delay: ms / 2, rng: rand.New(rand.NewPCG(3, 4)), excess: NewExcess(0, p.Rate, p.Burst)}
 	c.owner = must(NewOwner(c.cfg, "owner", 1))
 	check(t, c.owner.SetPolicy(&p, 0))
 	c.owner.SetRing(1, 0, func(Limit) bool { return true }, 0)
@@ -80,7 +81,7 @@ func check(t testing.TB, err error) {
 func (c *cluster) send(l parcel) {
 	c.msgs++
 	c.serial++
-	l.at, l.serial = c.now+c.delay, c.serial
+	l.at, l.serial = c.now+c.delay*(80+c.rng.Int64N(41))/100, c.serial
 	if c.drop != nil && c.drop(l) {
 		return
 	}

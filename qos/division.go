@@ -2,8 +2,8 @@ package qos
 
 import "math"
 
-// How a level is divided: in whole needs, first come first served when there is not enough for all, and otherwise by demand, each
-// reporter at most half of what is free.
+// How a level is divided: in whole needs, first come first served when there is not enough for all, and otherwise by demand, in
+// proportion, each reporter at most half of what is free.
 //
 // Fluid shares look fairer and deliver nothing when units are scarce: 100 requests a second over 100 workers gives each a hundredth of a
 // request, and 0.02 of the limit is used. Max-min water filling over all reporters costs twice as much a report for 0.3 % more.
@@ -15,7 +15,7 @@ func (m *meter) divide(r *reporter, now int64) {
 		return
 	}
 	free, own := m.free(r), m.ceiling(r)-r.known()
-	goal := max(min(2*r.demand, own+max(free, 0)/2), r.need)
+	goal := max(m.share(r, own, free), r.need)
 	if own > 2*goal {
 		m.lower(r, goal)
 		return
@@ -30,6 +30,17 @@ func (m *meter) divide(r *reporter, now int64) {
 		m.takeTurn(r)
 		m.serve(now)
 	}
+}
+
+// share is what r is to have in hand: what it wants, but no more than its own and half of what is free, for others will ask; or when there is not
+// enough for all, its part in proportion to what it wants. Halves alone are unfair then: those who are served well use much, report
+// often, and at each report take half of what is free from those who wait and report seldom: of five alike, one got 0.35 of what the others had.
+func (m *meter) share(r *reporter, own, free int64) int64 {
+	free = max(free, 0)
+	if all := m.reserved + free; m.wants > all && m.wants > r.want {
+		return min(mulDiv(r.want, all, m.wants), own+free)
+	}
+	return min(r.want, own+free/2)
 }
 
 // ceiling is what r's next snapshot says, never less than the use known.

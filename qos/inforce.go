@@ -91,7 +91,9 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) View {
 	r.ledger.allow(c, &v)
 	v.early = math.MaxInt64
 	if v.expires != never {
-		v.early = v.acked + max(s.Remaining/4, r.cfg.threshold(c.limit.Metric), 1)
+		// A quarter of what there is, or the threshold, whichever is later; but no later than when all of it is used: a worker that gets less than
+		// the threshold would else report once per interval, while those who get more report at once and take what is free.
+		v.early = v.acked + max(min(max(s.Remaining/4, r.cfg.threshold(c.limit.Metric)), s.Remaining), 1)
 	}
 	v.pause = max(2*rep.trip, int64(r.cfg.SyncMin)/4)
 	v.turn, v.exhausted, v.soft = 0, s.Exhausted, s.Soft

@@ -25,6 +25,7 @@ type meter struct {
 	reserved  int64 // sum of reporters' reservations and orphans; never negative
 	orphans   int64 // reservations of incarnations that are gone, expired and unpaid; part of reserved
 	shortfall int64 // sum of what those in line byTurn lack
+	wants     int64 // sum of what active reporters want in hand
 
 	asked     wanted
 	soft      bool
@@ -53,7 +54,7 @@ type reporter struct {
 	lapsed     int64 // refunds that a full level did not take: given back by the worker, but spent all the same
 	wanted     int64
 	need       int64
-	demand     int64
+	want       int64 // twice the demand: what it would like to have in hand; part of meter.wants while its lease lives
 
 	reserved int64 // part of meter.reserved
 	high     grant // highest ceiling not named dead
@@ -90,10 +91,22 @@ func (m *meter) advance(now int64) {
 		m.expire(r)
 	}
 	for r := m.lines[byLease].head; r != nil && now-r.heard >= int64(m.cfg.Lease); r = m.lines[byLease].head {
-		m.lines[byLease].drop(byLease, r)
-		m.leaveTurn(r)
+		m.endLease(r)
 		m.forget(r)
 	}
+}
+
+// endLease makes a reporter one that is not active.
+func (m *meter) endLease(r *reporter) {
+	m.leaveTurn(r)
+	m.lines[byLease].drop(byLease, r)
+	m.wish(r, 0)
+}
+
+// wish notes what a reporter wants in hand.
+func (m *meter) wish(r *reporter, want int64) {
+	m.wants += want - r.want
+	r.want = want
 }
 
 // expire handles a reporter whose newest snapshot is too old to be in force. What it holds stays reserved: it may have been used, and nobody has
@@ -185,8 +198,7 @@ func (m *meter) idle() bool {
 
 // replace retires the incarnation that a newer one follows. Its reservation stays: what it used and never told is under it.
 func (m *meter) replace(r *reporter) {
-	m.leaveTurn(r)
-	m.lines[byLease].drop(byLease, r)
+	m.endLease(r)
 	m.lines[byPush].drop(byPush, r)
 	r.gone = true
 	if r.expired {
@@ -216,7 +228,8 @@ func (m *meter) learn(r *reporter, u *UsageReport, now int64) {
 	m.asked.add(max(u.Wanted-r.wanted, 0), span, now)
 	r.wanted = max(r.wanted, u.Wanted)
 	r.sequence, r.generation = u.Sequence, max(r.generation, u.Key.Generation)
-	r.need, r.demand = min(u.Need, m.policy.Largest()), u.Demand
+	r.need = min(u.Need, m.policy.Largest())
+	m.wish(r, min(2*u.Demand, 2*MaxBurst/int64(m.cfg.MaxReporters)))
 	r.stamp = max(r.stamp, u.Stamp)
 }
 

@@ -324,8 +324,7 @@ func (m *meter) enroll(u *UsageReport) (*reporter, Refusal) {
 
 // leave ends the lease of a reporter that has said goodbye.
 func (m *meter) leave(r *reporter) {
-	m.leaveTurn(r)
-	m.lines[byLease].drop(byLease, r)
+	m.endLease(r)
 	m.lines[byPush].drop(byPush, r)
 	if r.reserved == 0 {
 		m.lines[byView].drop(byView, r)

@@ -166,5 +166,13 @@ var mutants = []mutant{
 		name: "allowance where nothing is far", file: "ledger.go",
 		old: "if l.ownerOf(c) != l.self || l.ring == 0 {", new: "if true {",
 		tests: "TestOwnWorkerNeverPassesTheBucket",
+	}, {
+		name: "no advance for the owner's worker among others", file: "meter.go",
+		old: "if m.lines[byLease].len <= 1 && r != nil", new: "if r != nil",
+		tests: "TestOwnWorkerIsNotStarvedByOthers",
+	}, {
+		name: "halves instead of shares", file: "division.go",
+		old: "m.wants > all && m.wants > r.want {", new: "m.wants < 0 {",
+		tests: "TestOwnWorkerIsNotStarvedByOthers",
 	},
 }
