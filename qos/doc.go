@@ -23,43 +23,25 @@
 //   - Ledger holds the worker's Cells, one per limit; rings charge them (atomics only); one control loop owns the rest.
 //   - Reporter is that loop's logic: what to report, to whom, when; it puts Views in force.
 //   - Owner is the meter of each limit that the ring gives to this worker.
-//   - Ring, Voters and Excess: who owns, who may act, and by how much the contract was missed.
+//   - Ring, Tenure and Voter: who owns, and who may act. Excess: by how much the contract was missed.
 //
 // Nothing here starts a goroutine, opens a socket, takes a lock or reads a clock: the arguments are (state, input, now) and the
 // result is (state, outputs). now is int64 nanoseconds of the machine's own CLOCK_BOOTTIME, so that a suspended machine's
 // views age; a now that goes back is taken as the newest seen. Production and the simulator run the same code.
 //
-// # The interface, in the reader's order
+// # Who calls what
 //
-//	NewLedger(cfg Config, rings int) (*Ledger, error)
-//	(*Ledger) SetPolicy(p *Policy, now int64) error      control loop
-//	(*Ledger) DropPolicy(l Limit, now int64)             control loop
-//	(*Ledger) Cell(l Limit) *Cell                        any ring; never nil: an unknown limit gets a closed cell
-//	(*Ledger) Enter(ring int), Leave(ring int)           ring: around each pass; between them a View may be held
-//	(*Cell)   View() *View                               ring: the view in force
-//	(*Cell)   Admit(n, now int64) Decision               ring: View and AdmitUnder in one
-//	(*Cell)   AdmitUnder(v *View, n, now int64) Decision ring: charge under a view read earlier in this pass
-//	AdmitBoth(a *Cell, n int64, b *Cell, m, now int64) Decision
-//	(*Cell)   Refund(n int64)                            ring
-//	(*Cell)   Await(ring int, need, waiting int64)       ring: what waits now on this ring: the next charge and the sum
-//	(*Cell)   Refuse(ring int, n int64)                  ring: n units were finally refused (counted as wanted, never charged)
+// A ring looks its Cell up once (Ledger.Cell) and keeps it. In a pass, between Ledger.Enter and Leave, it charges with Cell.Admit, AdmitUnder or AdmitBoth, gives
+// back with Refund, and says what waits (Await) and what was finally refused (Refuse). A Decision to wait names a time; a new View (Verdict
+// InForce) is the other moment to ask again.
 //
-//	NewReporter(cfg Config, l *Ledger, worker WorkerID, epoch, seed uint64) (*Reporter, error)
-//	(*Reporter) SetRing(epoch uint64, members int, owner func(Limit) WorkerID, now int64)
-//	(*Reporter) Poll(now int64, out []Addressed) []Addressed   reports due, sorted by owner
-//	(*Reporter) Next() int64                                   when to poll again if nothing becomes urgent
-//	(*Reporter) Apply(s *RateSnapshot, now int64) Verdict      a snapshot has come
-//	(*Reporter) Redirected(d *Redirect, now int64)             a report was not taken
-//	(*Reporter) Flush(now int64), Done() bool                  shutdown: every total acknowledged or given up
+// The control loop sleeps until the earlier of Reporter.Next and Owner.NextPush, or until Reporter.Urgent. It sends what Reporter.Poll and Owner.Push hand
+// out, gives reports to Owner.Apply and its snapshots, or Owner.Redirect, back to the reporter, and what arrives to Reporter.Apply and Redirected.
+// A new ring goes to Owner.SetRing, then Reporter.SetRing; what Owner.Export hands out goes to the next owners' Import. What Tenure says goes
+// to Owner.Confirm and Settle. Policies go to Ledger.SetPolicy and Owner.SetPolicy. At the end Reporter.Flush, and on until Done.
 //
-//	NewOwner(cfg Config, worker WorkerID, epoch uint64) (*Owner, error)
-//	(*Owner) SetPolicy(p *Policy, now int64) error
-//	(*Owner) SetRing(epoch, before uint64, owns func(Limit) bool, now int64)   before: the ring that epoch replaced
-//	(*Owner) Confirm(until int64)                              Voters said so: may act before until
-//	(*Owner) Settle(now int64)                                 Voters said so: limits gained without a hand-over start, exhausted
-//	(*Owner) Apply(r *UsageReport, now int64) (RateSnapshot, Refusal)
-//	(*Owner) Push(now int64, out []RateSnapshot) []RateSnapshot   what cannot wait for a report: turns, exhaustion, bans
-//	(*Owner) NextPush() int64
-//	(*Owner) Export(now int64, out []HandOver) []HandOver      after SetRing: the limits that moved away
-//	(*Owner) Import(h *HandOver, now int64) Refusal
+// # Limits
+//
+// Ledger and Owner know at most Config.MaxLimits limits, an owner at most MaxReporters workers for each; reports and pushes have a budget; a hand-over
+// comes in parts of 256 reporters. What is over is refused with a reason or waits its turn: nothing grows without bound, and nothing becomes unlimited.
 package qos

@@ -27,6 +27,9 @@ type meter struct {
 	shortfall int64 // sum of what those in line byTurn lack
 	wants     int64 // sum of what active reporters want in hand
 
+	used int64 // units of use applied
+	debt int64 // deepest that the level has been below zero
+
 	asked     wanted
 	soft      bool
 	softUntil int64 // listed as a violator until then
@@ -239,10 +242,12 @@ func (m *meter) apply(r *reporter, to Total, generation uint64) {
 	to = Total{Charged: max(to.Charged, r.total.Charged), Refunded: max(to.Refunded, r.total.Refunded)}
 	change := to.Used() - r.total.Used()
 	r.total = to
+	m.used += change
 	switch {
 	case !m.policy.Limits(), generation <= m.free0:
 	case change > 0:
 		m.level.Take(change)
+		m.debt = max(m.debt, -m.level.Now())
 	case change < 0:
 		r.lapsed += -change - m.level.Give(-change)
 	}
