@@ -1,11 +1,8 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -217,9 +214,7 @@ func TestPipelined(t *testing.T) {
 }
 
 // agreesWithNetHTTP fails when Talon accepts a request that net/http does not
-// accept, or reads otherwise. There are two exceptions, by design: the one empty line
-// before the request line, which net/http does not forgive, and a broken escape
-// in the path, which consumeRequest leaves to decodeKey.
+// accept, or reads otherwise; see netHTTP.
 func agreesWithNetHTTP(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -227,53 +222,8 @@ func agreesWithNetHTTP(t interface {
 	t.Helper()
 	var r request
 	n := consumeRequest(in, &r)
-	if n <= 0 {
-		return
-	}
-	if _, status := decodeKey(nil, r.path); status == 400 && r.path[0] == '/' {
-		return
-	}
-	skip := 0
-	if in[0] == '\r' {
-		skip = 2
-	}
-	src := bytes.NewReader(in[skip:])
-	buffered := bufio.NewReader(src)
-	std, err := http.ReadRequest(buffered)
-	if err != nil {
-		t.Fatalf("%q: accepted, net/http: %v", in[:n], err)
-	}
-	if std.Body != nil {
-		if body, err := io.ReadAll(std.Body); len(body) != 0 || err != nil {
-			t.Fatalf("%q: net/http sees a body of %d bytes, %v", in[:n], len(body), err)
-		}
-	}
-	used := len(in) - src.Len() - buffered.Buffered()
-	names := map[string]method{"GET": methodGet, "HEAD": methodHead, "OPTIONS": methodOptions}
-	path := std.RequestURI
-	if r.authority != nil {
-		path = path[len("http://")+len(std.URL.Host):]
-		if !strings.HasPrefix(path, "/") {
-			path = "/" + path
-		}
-	}
-	ours := string(r.path)
-	if r.query != nil {
-		ours += "?" + string(r.query)
-	}
-	switch {
-	case used != n:
-		t.Fatalf("%q: consumed %d, net/http %d", in, n, used)
-	case names[std.Method] != r.method:
-		t.Fatalf("%q: method %d, net/http %s", in[:n], r.method, std.Method)
-	case path != ours:
-		t.Fatalf("%q: target %q, net/http %q", in[:n], ours, path)
-	case !strings.EqualFold(std.Host, string(r.host)):
-		t.Fatalf("%q: host %q, net/http %q", in[:n], r.host, std.Host)
-	case std.Close == r.keepAlive:
-		t.Fatalf("%q: keepAlive %v, net/http closes %v", in[:n], r.keepAlive, std.Close)
-	case std.Header.Get("Range") != string(r.rang):
-		t.Fatalf("%q: range %q, net/http %q", in[:n], r.rang, std.Header.Get("Range"))
+	if why := newNetHTTP().disagrees(in, &r, n); why != "" {
+		t.Fatalf("%q: %s", in, why)
 	}
 }
 
