@@ -158,6 +158,11 @@ func TestEvaluateAgreesWithServeContent(t *testing.T) {
 func FuzzEvaluate(f *testing.F) {
 	f.Add(`"a"`, `W/"b", "a"`, atMtime, `"a"`, true)
 	f.Add(`*`, `x`, after, before, false)
+	for _, r := range tableRequests() {
+		if r.ifMatch != nil || r.ifNoneMatch != nil || r.ifModifiedSince != nil || r.ifUnmodifiedSince != nil || r.ifRange != nil {
+			f.Add(string(r.ifMatch), string(r.ifNoneMatch), string(r.ifModifiedSince)+string(r.ifUnmodifiedSince), string(r.ifRange), false)
+		}
+	}
 	f.Fuzz(func(t *testing.T, match, none, date, ifRange string, weak bool) {
 		if match == "-" || none == "-" || date == "-" || ifRange == "-" {
 			return // stands for an absent header here

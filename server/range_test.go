@@ -211,6 +211,11 @@ func FuzzParseRange(f *testing.F) {
 	for _, h := range []string{"bytes=0-0", "bytes=-5", "bytes=18446744073709551616-", "Bytes=, 1-2 ,", "bytes=0-1,2-3"} {
 		f.Add(h, int64(10))
 	}
+	for _, r := range tableRequests() {
+		if r.rang != nil {
+			f.Add(string(r.rang), int64(10))
+		}
+	}
 	f.Fuzz(func(t *testing.T, h string, size int64) { checkRange(t, h, size&(1<<63-1)) })
 }
 

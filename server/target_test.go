@@ -94,6 +94,9 @@ func FuzzDecodeKey(f *testing.F) {
 	f.Add([]byte("/b/%2e%2e/%252e/k"))
 	f.Add([]byte("/b/%E0%A4%A"))
 	f.Add(append([]byte("/%6b"), bytes.Repeat([]byte("k"), maxKey)...))
+	for _, r := range tableRequests() {
+		f.Add(r.path)
+	}
 	f.Fuzz(func(t *testing.T, path []byte) { checkDecodeKey(t, path) })
 }
 

@@ -321,6 +321,18 @@ var wireCases = func() (all []wireCase) {
 	return all
 }()
 
+// tableRequests are the requests of the table that the parser accepts, as seeds of
+// what comes after it.
+func tableRequests() (all []request) {
+	for _, c := range wireCases {
+		var r request
+		if consumeRequest([]byte(c.in), &r) > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
 // refused reports whether the parser itself refuses the first request.
 func (c *wireCase) refused() bool { return c.want.closes() }
 
