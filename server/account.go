@@ -17,7 +17,7 @@ func (l *loop) finish(c *conn) {
 		return
 	}
 	c.state = stateReading
-	l.dead.set(c.slot, l.now.mono+int64(l.cfg.IdleTimeout))
+	l.awaitRequest(c, l.cfg.IdleTimeout)
 	l.advance(c)
 	l.resumeRecv(c)
 }

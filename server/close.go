@@ -19,6 +19,7 @@ func (l *loop) lingerOn(c *conn, why CloseReason) {
 		return
 	}
 	c.state = stateLingering
+	l.waiting.clear(c.slot)
 	c.linger = 0
 	l.ins.free(&c.in)
 	l.dead.set(c.slot, l.now.mono+lingerTime)
@@ -33,6 +34,7 @@ func (l *loop) close(c *conn, why CloseReason) {
 		return
 	}
 	c.state, c.reason = stateClosing, why
+	l.waiting.clear(c.slot)
 	l.dead.set(c.slot, 0)
 	l.ins.free(&c.in)
 	if c.opening != nil {
@@ -64,6 +66,9 @@ func (l *loop) tryFree(c *conn) {
 	l.budget.Add(1)
 	l.stats.Open--
 	l.stats.Closed[c.reason]++
+	if c.reason == ClosedForRoom {
+		l.accepting.shedding--
+	}
 	*c = conn{slot: c.slot, gen: c.gen + 1, fd: -1, slab: noSlab, in: input{slab: noSlab}}
 	l.free = append(l.free, c.slot)
 }

@@ -4,8 +4,6 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/talon-worker/talon/uring"
 )
 
 // startDrain stops a loop gently: no new connection, idle ones close, the others
@@ -31,11 +29,10 @@ func (l *loop) startDrain(until int64) {
 
 // stopListening cancels the accept; what the backlog holds is reset when the
 // listener closes, so it is taken first and closed in order.
-func (l *loop) stopListening() {
-	if l.accepting.armed && !l.accepting.cancelled {
-		l.accepting.cancelled = l.ring.Cancel(uring.Tag(uint8(opAccept), 0, 0), uring.Tag(uint8(opIgnore), 0, 0))
-	}
-}
+func (l *loop) stopListening() { l.cancelAccept() }
+
+// listening reports whether the accept is to be armed again when it ends.
+func (l *loop) listening() bool { return !l.draining }
 
 // keepDraining closes the listener once the kernel has let go of it, and all
 // connections once the time is over.

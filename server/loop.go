@@ -65,7 +65,11 @@ type loop struct {
 	verifying  []uint32 // the other half of a double buffer
 	seen       glance   // the last file looked at before it was read
 	dead       deadlines
-	relief     int64 // mono ns of the next look for stalled senders
+	waiting    waiting  // who could go when the budget is spent
+	oldest     []uint32 // scratch for shed
+	headroom   int      // of the budget, kept free for newcomers
+	away       head     // scratch for turnAway
+	relief     int64    // mono ns of the next look for stalled senders
 
 	files   *origin.Files
 	scratch origin.Scratch
@@ -97,18 +101,20 @@ type retry struct {
 // newLoop makes a loop around a ring that is not enabled yet. It takes over
 // listen and ring: release closes both.
 func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, budget *atomic.Int64, clock func() instant, seed uint64) (*loop, error) {
-	slots := cfg.MaxConnections
+	headroom := headroomOf(cfg.MaxConnections)
+	slots := cfg.MaxConnections + 1 + headroom // with those that are being closed for a newcomer
 	l := &loop{
 		cfg: cfg, clock: clock, opener: opener, budget: budget,
 		ring: ring, listen: listen,
 		conns: make([]conn, slots), free: make([]uint32, 0, slots),
 		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
-		files:     origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
+		files:   origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
+		waiting: newWaiting(slots), oldest: make([]uint32, 0, 1+headroom), headroom: headroom,
 		requestID: seed, wallSec: math.MinInt64, counters: newCounters(),
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
 	}
-	l.mail.eventf = -1
+	l.mail.eventf, l.accepting.reserve = -1, -1
 	for i := slots - 1; i >= 0; i-- {
 		l.conns[i] = conn{slot: uint32(i), gen: 1, fd: -1, slab: noSlab, in: input{slab: noSlab}}
 		l.free = append(l.free, uint32(i))
@@ -125,6 +131,7 @@ func (l *loop) mapMemory() (err error) {
 	if l.mail.eventf, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
 	}
+	l.renewReserve()
 	if l.slabs, err = uring.NewSlabs(sendSlabs, slabSize); err != nil {
 		return err
 	}
@@ -366,9 +373,11 @@ func (l *loop) release() {
 			c.state, c.opening = stateFree, nil
 		}
 	}
-	if l.listen >= 0 {
-		unix.Close(l.listen)
-		l.listen = -1
+	for _, fd := range []*int{&l.listen, &l.accepting.reserve} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
 	}
 	l.files.Purge(l.opener.CloseFile)
 	if l.bufs != nil {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/uring"
@@ -107,6 +109,12 @@ func (l *loop) advance(c *conn) {
 	if c.peerEOF {
 		l.close(c, ClosedByPeer)
 	}
+}
+
+// awaitRequest starts the time that a connection may be silent.
+func (l *loop) awaitRequest(c *conn, limit time.Duration) {
+	l.waiting.set(c.slot, l.now.mono)
+	l.dead.set(c.slot, l.now.mono+int64(limit))
 }
 
 // awaitHead starts the header deadline at the first byte of a request. It is a

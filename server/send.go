@@ -18,6 +18,7 @@ func (l *loop) answer(c *conn, b []byte) int {
 	if n == 0 {
 		return 0
 	}
+	l.waiting.clear(c.slot)
 	if !l.takeSlab(c) {
 		c.state = stateStarved
 		l.starved.push(c.slot)
@@ -156,6 +157,7 @@ func (l *loop) refuse(c *conn, why fault, reason CloseReason) {
 		l.close(c, reason)
 		return
 	}
+	l.waiting.clear(c.slot)
 	c.resp.head.close = true
 	c.reason = reason
 	l.startDrainWindow(c)

@@ -123,7 +123,7 @@ type sim struct {
 	mail    []*message // from the opener, not yet delivered
 }
 
-func newSim(t *testing.T, tree *simTree, family int, seed uint64) *sim {
+func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func(*Config)) *sim {
 	runtime.LockOSThread()
 	for _, name := range tree.names { // every seed begins with all pages in memory
 		if _, err := os.ReadFile(filepath.Join(tree.path, name)); err != nil {
@@ -141,7 +141,11 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64) *sim {
 		Listen: "sim", Origin: tree.dir, AnonymousTenant: "public", CopyBelow: simCopy, TransferChunk: simChunk,
 		MaxConnections: 6, OpenFiles: 4 + s.rnd.IntN(8), OpenFileValid: time.Duration(1 + s.rnd.IntN(200e6)),
 		MinDrainRate: -1,
-	}.withDefaults()
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	cfg = cfg.withDefaults()
 	cfg.Rings = 1
 	s.opener = origin.NewOpener(tree.dir, 1, 16)
 	s.budget.Store(int64(cfg.MaxConnections))
@@ -312,10 +316,10 @@ func (s *sim) drain() {
 		s.t.Errorf("seed %d: not drained: %d connections open, listener %d", s.seed, l.stats.Open, l.listen)
 	case l.slabs.Held() != 0 || l.ins.slabs.Held() != 0 || l.bufs.Held() != 0:
 		s.t.Errorf("seed %d: held after the end: %d send slabs, %d input slabs, %d buffers", s.seed, l.slabs.Held(), l.ins.slabs.Held(), l.bufs.Held())
-	case len(l.free) != len(l.conns):
+	case len(l.free) != len(l.conns) || l.accepting.shedding != 0:
 		s.t.Errorf("seed %d: %d of %d slots free", s.seed, len(l.free), len(l.conns))
-	case s.budget.Load() != int64(len(l.conns)):
-		s.t.Errorf("seed %d: budget %d of %d", s.seed, s.budget.Load(), len(l.conns))
+	case s.budget.Load() != int64(l.cfg.MaxConnections):
+		s.t.Errorf("seed %d: budget %d of %d", s.seed, s.budget.Load(), l.cfg.MaxConnections)
 	case l.stats.StaleCompleted != 0:
 		s.t.Errorf("seed %d: %d completions for connections that were gone", s.seed, l.stats.StaleCompleted)
 	}
@@ -329,6 +333,9 @@ func (s *sim) check() {
 		c := &l.conns[i]
 		if c.slab != noSlab {
 			slabs++
+		}
+		if waits := l.waiting.since[i] > 0; waits != (c.state == stateReading) {
+			s.t.Errorf("seed %d: slot %d in state %d waits for a request: %v", s.seed, i, c.state, waits)
 		}
 		if c.state == stateFree {
 			if c.pend != 0 || c.cancels != 0 || c.file != nil || c.slab != noSlab || !c.in.empty() || c.fd != -1 {
@@ -520,6 +527,10 @@ func (c *simClient) judge() error {
 // parse judges the answers that have come whole, in order, and the beginning of
 // the next, which must be a prefix of what it should be.
 func (c *simClient) parse() (complete int, err error) {
+	if c.judged == 0 && c.turnedAway() {
+		c.ended = true
+		return 0, nil
+	}
 	for c.judged < len(c.owed) {
 		n, err := c.owed[c.judged].judge(c.got)
 		if err != nil {
@@ -535,6 +546,13 @@ func (c *simClient) parse() (complete int, err error) {
 		return c.judged, fmt.Errorf("%d bytes that nobody asked for: %.60q", len(c.got), c.got)
 	}
 	return c.judged, nil
+}
+
+// turnedAway reports whether the server had no place for the client, which it may
+// say as often as it counts.
+func (c *simClient) turnedAway() bool {
+	stats := &c.s.loop.stats
+	return stats.RefusedFiles+stats.RefusedBudget > 0 && bytes.HasPrefix(c.got, []byte("HTTP/1.1 503 ")) && bytes.Contains(c.got, []byte("Connection: close\r\n"))
 }
 
 // judge returns the length of the answer at the start of got, 0 if it is not
@@ -601,6 +619,7 @@ func (y *simTally) wantEverything(t *testing.T) {
 		"answers": uint64(y.answers), "parked": y.stats.Parked, "prefetches": y.stats.Prefetches, "short sends": y.stats.ShortSends,
 		"deferred lookups": y.stats.FilesDeferred, "accept rearms": y.stats.AcceptRearms, "receive rearms": y.stats.RecvRearms, "buffers out": y.stats.BuffersOut,
 		"late": y.counts.Late, "errors": y.counts.Errors, "multishot ends": y.counts.MultishotEnds, "cancel races": y.counts.CancelRaces,
+		"made room": y.stats.Closed[ClosedForRoom], "accept pauses": y.stats.AcceptPausesBudget, "no descriptors": y.stats.AcceptPausesFiles,
 		"closed after": y.stats.Closed[ClosedAfter], "closed bad": y.stats.Closed[ClosedBadRequest], "reset": y.stats.Closed[ClosedReset],
 	} {
 		if n == 0 {

@@ -9,34 +9,39 @@ import (
 // Stats are one ring's counters since start, or the sum of several rings'. The
 // loop increments plain fields; names and labels live in admin.
 type Stats struct {
-	Accepted       uint64                  // connections taken
-	Closed         [numCloseReasons]uint64 // connections closed, by CloseReason
-	Open           uint64                  // connections open now
-	Requests       [numStatuses]uint64     // responses completed, by the index of Statuses
-	SentCopy       uint64                  // body bytes accepted by sockets through a copy
-	SentSendfile   uint64                  // body bytes accepted by sockets through sendfile
-	ShortSends     uint64                  // sends the socket took only part of
-	FilesHit       uint64                  // requests served from the open-file cache
-	FilesMissed    uint64                  // names looked up on the ring thread
-	FilesDeferred  uint64                  // lookups handed to the opener: not in the dentry cache
-	FilesChanged   uint64                  // files that changed while they were served
-	ProbeHits      uint64                  // chunks known or found resident
-	Prefetches     uint64                  // chunks read ahead through the ring
-	Parked         uint64                  // responses that waited for the disk
-	AcceptRearms   uint64                  // multishot accepts armed again
-	RecvRearms     uint64                  // multishot receives armed again
-	RecvPauses     uint64                  // connections not read from while their requests queue up
-	BuffersOut     uint64                  // receives that found no free buffer
-	StaleCompleted uint64                  // completions of a connection already gone
-	Turns          uint64                  // passes of the loop
-	Duration       Histogram               // from a request's last byte to its response's last accepted byte
-	Ring           uring.Stats             // the ring's own
+	Accepted           uint64                  // connections taken
+	Closed             [numCloseReasons]uint64 // connections closed, by CloseReason
+	Open               uint64                  // connections open now
+	Requests           [numStatuses]uint64     // responses completed, by the index of Statuses
+	SentCopy           uint64                  // body bytes accepted by sockets through a copy
+	SentSendfile       uint64                  // body bytes accepted by sockets through sendfile
+	ShortSends         uint64                  // sends the socket took only part of
+	FilesHit           uint64                  // requests served from the open-file cache
+	FilesMissed        uint64                  // names looked up on the ring thread
+	FilesDeferred      uint64                  // lookups handed to the opener: not in the dentry cache
+	FilesChanged       uint64                  // files that changed while they were served
+	ProbeHits          uint64                  // chunks known or found resident
+	Prefetches         uint64                  // chunks read ahead through the ring
+	Parked             uint64                  // responses that waited for the disk
+	RefusedBudget      uint64                  // connections turned away, not among Accepted: the budget was spent
+	RefusedFiles       uint64                  // ... no descriptor was left
+	AcceptPausesBudget uint64                  // times the listener rested because the budget was spent
+	AcceptPausesFiles  uint64                  // ... because there was no descriptor, or no memory, for another connection
+	AcceptRearms       uint64                  // multishot accepts armed again
+	RecvRearms         uint64                  // multishot receives armed again
+	RecvPauses         uint64                  // connections not read from while their requests queue up
+	BuffersOut         uint64                  // receives that found no free buffer
+	StaleCompleted     uint64                  // completions of a connection already gone
+	Turns              uint64                  // passes of the loop
+	Duration           Histogram               // from a request's last byte to its response's last accepted byte
+	Ring               uring.Stats             // the ring's own
 }
 
 // Add sums o into s.
 func (s *Stats) Add(o *Stats) {
 	for _, f := range []struct{ to, from *uint64 }{
-		{&s.Accepted, &o.Accepted}, {&s.Open, &o.Open},
+		{&s.Accepted, &o.Accepted}, {&s.RefusedBudget, &o.RefusedBudget}, {&s.RefusedFiles, &o.RefusedFiles},
+		{&s.AcceptPausesBudget, &o.AcceptPausesBudget}, {&s.AcceptPausesFiles, &o.AcceptPausesFiles}, {&s.Open, &o.Open},
 		{&s.SentCopy, &o.SentCopy}, {&s.SentSendfile, &o.SentSendfile}, {&s.ShortSends, &o.ShortSends},
 		{&s.FilesHit, &o.FilesHit}, {&s.FilesMissed, &o.FilesMissed}, {&s.FilesDeferred, &o.FilesDeferred},
 		{&s.FilesChanged, &o.FilesChanged}, {&s.ProbeHits, &o.ProbeHits}, {&s.Prefetches, &o.Prefetches},
@@ -83,14 +88,14 @@ const (
 	ClosedSlow                          // under the minimum drain rate
 	ClosedReset                         // the socket failed
 	ClosedFile                          // the object shrank, changed or could not be read
-	ClosedNoSlot                        // connection budget spent
+	ClosedForRoom                       // waited longest when newcomers needed its place
 	ClosedBuffers                       // held receive buffers that others needed
 	ClosedDrain                         // the worker is stopping
 	numCloseReasons  = int(iota)
 )
 
 var closeReasonNames = [numCloseReasons]string{"peer", "after_response", "bad_request", "idle", "header_timeout",
-	"slow_reader", "reset", "file", "connection_budget", "recv_buffers", "drain"}
+	"slow_reader", "reset", "file", "made_room", "recv_buffers", "drain"}
 
 // String is the label value under which the reason is exported.
 func (r CloseReason) String() string { return closeReasonNames[r] }

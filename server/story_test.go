@@ -1,0 +1,387 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/uring/uringtest"
+)
+
+// story is a loop on a kernel without faults, in fake time, with clients that do
+// what the test says. Only what a test lets pass passes.
+type story struct {
+	*sim
+	release chan struct{} // closed: the opener's goroutine goes on
+}
+
+func tell(t *testing.T, family int, change ...func(*Config)) *story {
+	t.Helper()
+	s := &story{sim: newSim(t, newSimTree(t), family, 1, change...)}
+	s.kernel.Quiet()
+	s.hold()
+	t.Cleanup(func() {
+		close(s.release)
+		s.close()
+	})
+	return s
+}
+
+// hold keeps the opener's only goroutine busy: lookups wait until reply.
+func (s *story) hold() {
+	release, held := make(chan struct{}), make(chan struct{})
+	s.release = release
+	s.opener.Submit(&origin.OpenRequest{Done: func(r *origin.OpenRequest) {
+		unix.Close(r.FD) // -1: there is no such file
+		close(held)
+		<-release
+	}})
+	<-held
+}
+
+// turns runs n passes of the loop, step ns apart.
+func (s *story) turns(n int, step int64) {
+	s.t.Helper()
+	for range n {
+		if err := s.loop.ring.Wait(0); err != nil {
+			s.t.Fatal(err)
+		}
+		s.now += step
+		s.loop.turn()
+	}
+}
+
+// settle is time enough for everything that needs no time.
+func (s *story) settle() {
+	s.t.Helper()
+	if s.family == unix.AF_INET {
+		unix.Poll(nil, 2) // TCP's part is in real time
+	}
+	s.turns(20, 1e5)
+	s.check()
+}
+
+// pass lets time go by, and looks as often as the loop would.
+func (s *story) pass(d time.Duration) {
+	s.t.Helper()
+	end := s.now + int64(d)
+	s.settle()
+	for s.now < end {
+		step := min(end-s.now, 100e6)
+		if patience := s.loop.patience(); patience > 0 {
+			step = min(step, max(int64(patience), 1e6))
+		}
+		s.turns(1, step)
+		s.check()
+	}
+	s.settle()
+}
+
+// client connects and is accepted.
+func (s *story) client() *simClient {
+	s.t.Helper()
+	s.connect()
+	s.settle()
+	return s.clients[len(s.clients)-1]
+}
+
+func (c *simClient) say(text string) {
+	c.unsent = append(c.unsent, text...)
+	c.flush()
+}
+
+// hear reads all that has come.
+func (c *simClient) hear() string {
+	for before := -1; before != len(c.got) && !c.ended; {
+		before = len(c.got)
+		c.read(len(c.s.readBuf))
+	}
+	return string(c.got)
+}
+
+// want checks what the client has been told since the last time, by its beginning,
+// and whether the connection has ended.
+func (s *story) want(c *simClient, begin string, ended bool) {
+	s.t.Helper()
+	got := c.hear()
+	if !strings.HasPrefix(got, begin) || begin == "" && got != "" || c.ended != ended {
+		s.t.Errorf("after %v: the client has heard %.60q (ended: %v), want %q (%v)", time.Duration(s.now-1e9), got, c.ended, begin, ended)
+	}
+	c.got = nil
+}
+
+// count is how many connections are in a state.
+func (s *story) count(in state) (n int) {
+	for i := range s.loop.conns {
+		if s.loop.conns[i].state == in {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *story) wantClosed(reason CloseReason, n uint64) {
+	s.t.Helper()
+	if got := s.loop.stats.Closed[reason]; got != n {
+		s.t.Errorf("%d connections closed for %v, want %d: %v", got, reason, n, s.loop.stats.Closed)
+	}
+}
+
+func TestOneByteNowAndThenDoesNotExtendTheHeader(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	c := s.client()
+	c.say("G")
+	s.pass(9 * time.Second)
+	c.say("E")
+	s.pass(900 * time.Millisecond)
+	s.want(c, "", false)
+	s.pass(200 * time.Millisecond)
+	s.want(c, "HTTP/1.1 408 ", true)
+	c.hangUp()
+	s.settle()
+	s.wantClosed(ClosedHeaderTime, 1)
+}
+
+func TestSilenceAfterConnecting(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	c := s.client()
+	s.pass(9900 * time.Millisecond)
+	s.want(c, "", false)
+	s.pass(200 * time.Millisecond)
+	s.want(c, "", true)
+	s.wantClosed(ClosedIdle, 1)
+}
+
+func TestSilenceBetweenRequests(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	c := s.client()
+	for range 3 { // every answer begins the time again
+		c.say(getRequest("/o700"))
+		s.settle()
+		s.want(c, "HTTP/1.1 200 ", false)
+		s.pass(74 * time.Second)
+		s.want(c, "", false)
+	}
+	c.say("GET") // the header's own deadline begins with its first byte
+	s.pass(9900 * time.Millisecond)
+	s.want(c, "", false)
+	c.say(" /o700 HTTP/1.1\r\nHost: h\r\n\r\n")
+	s.settle()
+	s.want(c, "HTTP/1.1 200 ", false)
+	s.pass(74900 * time.Millisecond)
+	s.want(c, "", false)
+	s.pass(200 * time.Millisecond)
+	s.want(c, "", true)
+	s.wantClosed(ClosedIdle, 1)
+}
+
+// The second of two requests in one packet has its deadline from the end of the
+// first answer on.
+func TestAQueuedHeaderIsNotTimed(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	c := s.client()
+	c.say(getRequest("/o700/missing") + "GET /o700")
+	s.pass(time.Minute) // the opener takes its time
+	s.want(c, "", false)
+	s.reply()
+	s.want(c, "HTTP/1.1 404 ", false)
+	s.pass(9800 * time.Millisecond)
+	s.want(c, "", false)
+	s.pass(300 * time.Millisecond)
+	s.want(c, "HTTP/1.1 408 ", true)
+}
+
+// reply lets the opener's answers arrive.
+func (s *story) reply() {
+	s.t.Helper()
+	if s.loop.opens == len(s.loop.tickets) {
+		s.t.Fatal("nothing was asked of the opener")
+	}
+	close(s.release)
+	s.collect()
+	s.hold()
+	for _, msg := range s.mail {
+		s.loop.mail.post(msg)
+	}
+	s.mail = s.mail[:0]
+	s.settle()
+}
+
+// Neither a deadline nor the drain rate counts the time that we take.
+func TestOurOwnTimeIsNotCounted(t *testing.T) {
+	slowly := func(c *Config) { c.MinDrainRate = 1 << 10; c.CopyBelow = -1 }
+	t.Run("no send slab", func(t *testing.T) {
+		s := tell(t, unix.AF_UNIX, slowly)
+		c := s.client()
+		var taken []uint32
+		for {
+			id, _, ok := s.loop.slabs.Get()
+			if !ok {
+				break
+			}
+			taken = append(taken, id)
+		}
+		c.say(getRequest("/o0"))
+		s.turns(600, 100e6)
+		s.want(c, "", false)
+		for _, id := range taken {
+			s.loop.slabs.Put(id)
+		}
+		s.settle()
+		s.want(c, "HTTP/1.1 200 ", false)
+	})
+	t.Run("the disk", func(t *testing.T) {
+		s := tell(t, unix.AF_UNIX, slowly)
+		name := fmt.Sprint("o", 5*simChunk+3)
+		evict(t, filepath.Join(s.tree.path, name))
+		c := s.client()
+		s.kernel.SetFaults(uringtest.Faults{Late: 1, MaxLate: 60})
+		c.say(getRequest("/" + name))
+		parked := func() bool { return s.count(stateParked) == 1 }
+		for i := 0; i < 200 && !parked(); i++ {
+			s.turns(1, 1e6)
+		}
+		began := s.now
+		for parked() {
+			s.turns(1, 1e9)
+		}
+		if s.now-began < 2*int64(DrainWindow) {
+			t.Fatalf("the disk took %v, which proves nothing", time.Duration(s.now-began))
+		}
+		s.kernel.Quiet()
+		s.pass(5 * time.Second)
+		if got := c.hear(); c.ended || !bytes.HasSuffix([]byte(got), s.tree.objects[name]) {
+			t.Errorf("got %d bytes, ended %v; parked %d", len(got), c.ended, s.loop.stats.Parked)
+		}
+	})
+}
+
+// After our FIN a client may send for 2 s and no longer.
+func TestLingerIsBounded(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	c := s.client()
+	c.say("GET /o700 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	s.settle()
+	for range 3 {
+		c.say("more")
+		s.pass(600 * time.Millisecond)
+	}
+	s.wantClosed(ClosedAfter, 0)
+	c.say("more")
+	s.pass(300 * time.Millisecond)
+	s.wantClosed(ClosedAfter, 1)
+}
+
+func TestOldestGoesWhenTheBudgetIsSpent(t *testing.T) {
+	s := tell(t, unix.AF_UNIX, func(c *Config) { c.MaxConnections = 4 })
+	busy := s.client()
+	busy.say(getRequest("/o700/missing")) // with the opener all the time
+	var idle []*simClient
+	for range 3 {
+		idle = append(idle, s.client())
+		s.pass(time.Second)
+	}
+	idle[0].say(getRequest("/o700")) // the first is now the youngest
+	s.settle()
+	s.want(idle[0], "HTTP/1.1 200 ", false)
+	for i, victim := range []*simClient{idle[1], idle[2], idle[0]} {
+		s.want(victim, "", false)
+		s.pass(100 * time.Millisecond)
+		newcomer := s.client()
+		newcomer.say(getRequest("/o1"))
+		s.pass(100 * time.Millisecond)
+		s.want(newcomer, "HTTP/1.1 200 ", false)
+		s.want(victim, "", true)
+		s.wantClosed(ClosedForRoom, uint64(i+1))
+	}
+	s.reply()
+	s.want(busy, "HTTP/1.1 404 ", false)
+	if n := s.loop.stats.RefusedBudget; n != 0 {
+		t.Errorf("%d turned away", n)
+	}
+}
+
+// Where everybody is being answered, a newcomer waits in the backlog and is served
+// when somebody goes.
+func TestNobodyInMidResponseMakesRoom(t *testing.T) {
+	s := tell(t, unix.AF_UNIX, func(c *Config) { c.MaxConnections = 2 })
+	one, two := s.client(), s.client()
+	one.say(getRequest("/o700/missing"))
+	two.say(getRequest("/o700/missing"))
+	late := s.client()
+	late.say(getRequest("/o1"))
+	s.pass(time.Minute)
+	s.want(late, "", false)
+	if s.loop.stats.Accepted != 2 || s.loop.stats.RefusedBudget != 0 {
+		t.Errorf("accepted %d, turned away %d; want 2 and 0", s.loop.stats.Accepted, s.loop.stats.RefusedBudget)
+	}
+	s.reply()
+	one.hangUp()
+	s.pass(100 * time.Millisecond)
+	s.want(two, "HTTP/1.1 404 ", false)
+	s.want(late, "HTTP/1.1 200 ", false)
+}
+
+// noFiles makes every accept fail as if the process had no descriptor left.
+func (s *story) noFiles() {
+	s.kernel.SetFaults(uringtest.Faults{Error: 1, Errnos: uringtest.Errnos{Accept: []unix.Errno{unix.EMFILE}}})
+}
+
+func TestNoDescriptorsClosesTheOldestFirst(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	idle := s.client()
+	s.pass(time.Second)
+	s.noFiles()
+	late := s.client()
+	late.say(getRequest("/o1"))
+	s.settle()
+	s.want(idle, "", true)
+	s.kernel.Quiet()
+	s.pass(100 * time.Millisecond)
+	s.want(late, "HTTP/1.1 200 ", false)
+	if s.loop.stats.AcceptPausesFiles != 1 || s.loop.stats.RefusedFiles != 0 {
+		t.Errorf("%d pauses, %d turned away; want 1 and 0", s.loop.stats.AcceptPausesFiles, s.loop.stats.RefusedFiles)
+	}
+}
+
+// With nothing to give up, those in the backlog are told, and the listener rests:
+// it does not spin.
+func TestNoDescriptorsTurnsAwayPolitely(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	busy := s.client()
+	busy.say(getRequest("/o700/missing"))
+	s.settle()
+	s.noFiles()
+	var late []*simClient
+	for range 3 {
+		s.connect()
+		c := s.clients[len(s.clients)-1]
+		c.say(getRequest("/o1"))
+		late = append(late, c)
+	}
+	s.settle()
+	for _, c := range late {
+		s.want(c, "HTTP/1.1 503 ", true)
+	}
+	enters := s.loop.stats.AcceptPausesFiles
+	s.client()
+	s.pass(time.Second)
+	if n := s.loop.stats.AcceptPausesFiles - enters; n > 10 {
+		t.Errorf("%d attempts in a second, want one every %v", n, time.Duration(acceptBackoff))
+	}
+	if s.loop.stats.RefusedFiles != 4 || s.loop.accepting.reserve < 0 {
+		t.Errorf("turned away %d, reserve %d; want 4 and a descriptor", s.loop.stats.RefusedFiles, s.loop.accepting.reserve)
+	}
+	s.kernel.Quiet()
+	s.pass(200 * time.Millisecond)
+	c := s.client()
+	c.say(getRequest("/o1"))
+	s.settle()
+	s.want(c, "HTTP/1.1 200 ", false)
+}
