@@ -116,7 +116,7 @@ func (l *loop) admitConn(fd int) {
 	if left+a.shedding < l.headroom {
 		l.shed(1 + l.headroom)
 	}
-	if left+a.shedding < 0 || len(l.free) == 0 || l.draining {
+	if left+a.shedding < 0 || len(l.free) == 0 {
 		l.budget.Add(1)
 		l.stats.RefusedBudget++
 		l.turnAway(fd)

@@ -2,11 +2,12 @@ package server
 
 // finish ends a response whose last byte the socket has taken: what it was is
 // counted, what it held is given back, and the connection goes on to its next
-// request or ends.
+// request or ends. What the head said holds: a client that was not told of a drain
+// may have sent its next request already.
 func (l *loop) finish(c *conn) {
 	l.stats.Requests[statusIndex[c.resp.status]]++
 	l.stats.Duration.Observe(l.now.mono - c.resp.start)
-	last := c.resp.head.close || l.draining
+	last := c.resp.head.close
 	l.dropResponse(c)
 	c.resp = response{}
 	if last {

@@ -95,7 +95,7 @@ func (l *loop) expire(slot uint32) {
 		if c.heading {
 			l.refuseLate(c)
 		} else {
-			l.close(c, ClosedIdle)
+			l.endIdle(c)
 		}
 	case stateSending, stateBlocked:
 		l.judgeDrain(c)

@@ -6,45 +6,74 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startDrain stops a loop gently: no new connection, idle ones close, the others
-// after the response they are in. At mono time until it ends all the same; a
+// A drain loses no request that a client could have thought to be taken. When it
+// begins, some connections are in the middle of their handshake, some in the
+// backlog, some open with their request on its way. So for drainGrace
+//
+//   - the listener begins no new handshake but completes those it has begun,
+//   - what the backlog holds is accepted and answered,
+//   - a connection that was opened or answered a moment ago may still ask;
+//
+// then the listener takes what is left in its backlog and closes, and those who ask
+// for nothing get our FIN. Every answer carries Connection: close.
+
+// drainGrace is longer than the round trip of any client, in ns.
+const drainGrace = 1e9
+
+// startDrain stops a loop gently. At mono time until it ends all the same; a
 // second call can only hasten it.
 func (l *loop) startDrain(until int64) {
 	if l.over {
 		return
 	}
 	if l.draining {
-		l.hasten = min(l.hasten, until)
+		l.hasten, l.listenUntil = min(l.hasten, until), min(l.listenUntil, until)
 		return
 	}
 	l.draining, l.hasten = true, until
-	l.accepting.wanted = false
-	l.stopListening()
+	l.listenUntil = min(l.now.mono+drainGrace, until)
+	beginNoHandshake(l.listen)
 	for i := range l.conns {
-		if c := &l.conns[i]; c.state == stateReading && c.in.empty() {
-			l.close(c, ClosedDrain)
+		c := &l.conns[i]
+		switch since := l.waiting.since[i]; {
+		case c.state != stateReading || c.heading:
+		case since+drainGrace <= l.now.mono:
+			l.endIdle(c)
+		default:
+			l.dead.set(c.slot, since+drainGrace)
 		}
 	}
 }
 
-// stopListening cancels the accept; what the backlog holds is reset when the
-// listener closes, so it is taken first and closed in order.
-func (l *loop) stopListening() { l.cancelAccept() }
+// beginNoHandshake makes a TCP listener drop every segment with SYN and without
+// ACK, by a classic BPF filter (socket(7), SO_ATTACH_FILTER; offset 13 of a TCP
+// header holds the flags). Closing it at once would reset the clients whose
+// handshake is half done. Whoever knocks now sends its SYN again after a second,
+// and is then refused by the closed port, or taken by another listener of it.
+func beginNoHandshake(listen int) {
+	const synAck, syn = 0x12, 0x02
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 13},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: synAck},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: syn},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: math.MaxUint32},
+	}
+	// Where it cannot be set, connections are taken for a second longer.
+	_ = unix.SetsockoptSockFprog(listen, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+}
 
 // listening reports whether the accept is to be armed again when it ends.
-func (l *loop) listening() bool { return !l.draining }
+func (l *loop) listening() bool { return !l.draining || l.now.mono < l.listenUntil }
 
-// keepDraining closes the listener once the kernel has let go of it, and all
-// connections once the time is over.
+// keepDraining closes the listener once its grace is over, and all connections
+// once the time is.
 func (l *loop) keepDraining() {
 	if !l.draining {
 		return
 	}
-	if l.accepting.armed {
-		l.stopListening() // the queue may have been full
-	} else if l.listen >= 0 {
-		unix.Close(l.listen)
-		l.listen = -1
+	if l.listen >= 0 && !l.listening() {
+		l.endListening()
 	}
 	if l.now.mono < l.hasten {
 		return
@@ -56,15 +85,53 @@ func (l *loop) keepDraining() {
 	}
 }
 
+// endListening closes the listener as soon as the kernel has let go of it. The
+// kernel resets what a closing listener has in its backlog; so that is taken first.
+func (l *loop) endListening() {
+	l.accepting.wanted = false
+	if l.accepting.armed {
+		l.cancelAccept()
+		return
+	}
+	for {
+		fd, ok := l.takeWaiting()
+		if !ok {
+			break
+		}
+		l.admitConn(fd)
+	}
+	unix.Close(l.listen)
+	l.listen = -1
+}
+
+// endIdle ends a connection that has no request here. One that the ring is about
+// to bring stays; one that is on its way meets our FIN, not a reset, and the client
+// knows that it was not looked at (RFC 9112 section 9.3.1 lets it try again).
+func (l *loop) endIdle(c *conn) {
+	if !l.draining {
+		l.close(c, ClosedIdle)
+		return
+	}
+	if n, err := unix.IoctlGetInt(c.fd, unix.SIOCINQ); err == nil && n > 0 {
+		l.dead.set(c.slot, l.now.mono+drainGrace)
+		return
+	}
+	l.lingerOn(c, ClosedDrain)
+}
+
 // drainWake is when a drain must be looked at.
 func (l *loop) drainWake() int64 {
-	switch {
-	case !l.draining:
+	if !l.draining {
 		return math.MaxInt64
-	case l.now.mono < l.hasten:
-		return l.hasten
 	}
-	return l.now.mono + sweepEvery
+	wake := l.hasten
+	if l.listen >= 0 {
+		wake = min(wake, l.listenUntil)
+	}
+	if wake <= l.now.mono { // a cancellation is out, or found no room
+		wake = l.now.mono + sweepEvery
+	}
+	return wake
 }
 
 // stopped reports whether nothing is left to do.

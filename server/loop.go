@@ -85,11 +85,12 @@ type loop struct {
 	headBuf   []byte     // scratch for the head of a large body
 	object    objectHead // scratch: the lines of the file being answered with
 
-	draining bool
-	hasten   int64 // mono ns at which a drain ends all the same
-	stats    Stats
-	err      error
-	over     bool // released: only the mailbox is left
+	draining    bool
+	hasten      int64 // mono ns at which a drain ends all the same
+	listenUntil int64 // mono ns at which its listener closes
+	stats       Stats
+	err         error
+	over        bool // released: only the mailbox is left
 }
 
 // retry is an operation that found the submission queue full.

@@ -111,8 +111,12 @@ func (l *loop) advance(c *conn) {
 	}
 }
 
-// awaitRequest starts the time that a connection may be silent.
+// awaitRequest starts the time that a connection may be silent. In a drain it is
+// the grace for a request on its way.
 func (l *loop) awaitRequest(c *conn, limit time.Duration) {
+	if l.draining {
+		limit = min(limit, drainGrace)
+	}
 	l.waiting.set(c.slot, l.now.mono)
 	l.dead.set(c.slot, l.now.mono+int64(limit))
 }
