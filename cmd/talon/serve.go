@@ -33,7 +33,7 @@ type serveFlags struct {
 	openFileValid              time.Duration
 	headerTimeout, idleTimeout time.Duration
 	minDrainRate               rate
-	drainTimeout               time.Duration
+	drainDelay, drainTimeout   time.Duration
 
 	logLevel, logFormat string
 }
@@ -60,7 +60,8 @@ func (f *serveFlags) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.idleTimeout, "idle-timeout", server.DefaultIdleTimeout, "how long a connection may wait between requests")
 	f.minDrainRate = server.DefaultMinDrainRate
 	fs.Var(&f.minDrainRate, "min-drain-rate", "a client that reads its response slower than this for 10s is reset; 0 means no minimum")
-	fs.DurationVar(&f.drainTimeout, "drain-timeout", 30*time.Second, "after SIGTERM or SIGINT, how long responses in flight may take; a second signal stops at once")
+	fs.DurationVar(&f.drainDelay, "drain-delay", 0, "after SIGTERM or SIGINT, how long to serve on while /readyz says 503; a second signal ends it")
+	fs.DurationVar(&f.drainTimeout, "drain-timeout", 30*time.Second, "after that, how long responses in flight may take; a further signal stops at once")
 
 	fs.StringVar(&f.logLevel, "log-level", "info", "least `level` to log: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and JSON otherwise")
@@ -117,6 +118,8 @@ func (f *serveFlags) check() error {
 		return fmt.Errorf("--max-connections: %d is less than 1", f.maxConnections)
 	case f.openFiles < 1:
 		return fmt.Errorf("--open-files: %d is less than 1", f.openFiles)
+	case f.drainDelay < 0:
+		return fmt.Errorf("--drain-delay: %v is negative", f.drainDelay)
 	case f.drainTimeout < 0:
 		return fmt.Errorf("--drain-timeout: %v is negative", f.drainTimeout)
 	}

@@ -28,6 +28,7 @@ type worker struct {
 	admin   *admin.Server // nil when turned off
 	server  *server.Server
 	started time.Time
+	drain   drain
 }
 
 // start opens the origin and binds both ports, or leaves nothing open.
@@ -67,6 +68,7 @@ func (w *worker) open() (err error) {
 	if w.server, err = server.New(cfg); err != nil {
 		return cannot("%w", err)
 	}
+	w.drain.delay, w.drain.timeout, w.drain.log, w.drain.stop = w.flags.drainDelay, w.flags.drainTimeout, w.log, w.server.Drain
 	return nil
 }
 
@@ -91,7 +93,7 @@ func (w *worker) announce(files uint64) {
 func (w *worker) run(signals <-chan os.Signal) error {
 	var drainer, watcher sync.WaitGroup
 	ended := make(chan struct{})
-	drainer.Go(func() { w.drainOn(signals, ended) })
+	drainer.Go(func() { w.drain.on(signals, ended) })
 	if w.admin != nil {
 		watcher.Go(w.serveAdmin)
 	}
@@ -107,20 +109,6 @@ func (w *worker) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// drainOn begins to drain at the first signal and stops at once at the second.
-// Draining is true, and /readyz 503, before a ring turns anybody away.
-func (w *worker) drainOn(signals <-chan os.Signal, ended <-chan struct{}) {
-	for _, timeout := range []time.Duration{w.flags.drainTimeout, 0} {
-		select {
-		case sig := <-signals:
-			w.log.Info("draining", "signal", sig.String(), "timeout", timeout.String())
-			w.server.Drain(timeout)
-		case <-ended:
-			return
-		}
-	}
-}
-
 // serveAdmin runs beside the rings; the data port goes on without it.
 func (w *worker) serveAdmin() {
 	err := w.admin.Serve(admin.Worker{
@@ -133,7 +121,7 @@ func (w *worker) serveAdmin() {
 			stats, err := w.server.Stats(ringAnswer)
 			return adminRings(stats), err
 		},
-		Draining:       w.server.Draining,
+		Draining:       func() bool { return w.drain.begun.Load() || w.server.Draining() },
 		OriginReadable: func() error { return readable(w.flags.origin) },
 	})
 	if err != nil {
