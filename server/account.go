@@ -69,7 +69,7 @@ const stalledAfter = 1e9
 func (l *loop) shedStalled() {
 	for i := range l.conns {
 		c := &l.conns[i]
-		if c.state == stateSending && l.now.mono-c.resp.start >= stalledAfter {
+		if c.state == stateSending && l.now.mono-c.sending >= stalledAfter {
 			l.reset(c, ClosedSlow)
 		}
 	}

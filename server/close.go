@@ -106,18 +106,35 @@ func (l *loop) expire(slot uint32) {
 	}
 }
 
-// startDrainWindow begins a period over which the client's reading is judged.
+// startDrainWindow begins a period over which the client's reading is judged. It
+// begins anew whenever the response has waited for us.
 func (l *loop) startDrainWindow(c *conn) {
-	c.windowOff = c.sent()
+	c.taken = unknown
 	l.dead.set(c.slot, l.now.mono+int64(DrainWindow))
 }
 
-// judgeDrain resets a client that has read too little since the window began.
+// judgeDrain resets a client that has taken too little in a window. What counts is
+// what it has acknowledged: room in the socket comes in steps of a third of its
+// buffer, for which a client well over the minimum may need longer than a window.
+// The first window of a response only finds out where it stands, so that a request
+// costs no system call for this.
 func (l *loop) judgeDrain(c *conn) {
+	if l.cfg.MinDrainRate == 0 {
+		return
+	}
 	least := int64(l.cfg.MinDrainRate) * int64(DrainWindow/1e9)
-	if least > 0 && c.sent()-c.windowOff < least {
+	taken := c.sent() - unacknowledged(c.fd)
+	if c.taken != unknown && taken-c.taken < least {
 		l.reset(c, ClosedSlow)
 		return
 	}
 	l.startDrainWindow(c)
+	c.taken = taken
+}
+
+// unacknowledged is how many bytes the socket holds that the client does not have
+// yet (tcp(7), SIOCOUTQ).
+func unacknowledged(fd int) int64 {
+	n, _ := unix.IoctlGetInt(fd, unix.SIOCOUTQ) // it fails only for what is no stream socket
+	return int64(n)
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"math"
+
 	"github.com/talon-worker/talon/origin"
 )
 
@@ -67,16 +69,17 @@ type conn struct {
 	in input // bytes received and not consumed
 
 	// The response in progress.
-	resp      response
-	file      *origin.File // one reference held, nil if none
-	openErr   error        // what the opener said, for the request it was asked for
-	slab      uint32       // the send slab, or noSlab
-	sendOff   int          // slab bytes already accepted by the socket
-	sendEnd   int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
-	fillEnd   int          // slab bytes filled so far, while filling
-	ahead     ahead        // what the outstanding prefetch reads
-	windowOff int64        // progress of the response when the drain window began
-	linger    int          // bytes discarded while lingering
+	resp    response
+	file    *origin.File // one reference held, nil if none
+	openErr error        // what the opener said, for the request it was asked for
+	slab    uint32       // the send slab, or noSlab
+	sendOff int          // slab bytes already accepted by the socket
+	sendEnd int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
+	fillEnd int          // slab bytes filled so far, while filling
+	ahead   ahead        // what the outstanding prefetch reads
+	taken   int64        // of the response, what the client had when the drain window began; or unknown
+	sending int64        // mono ns at which the ring got the slab to send
+	linger  int          // bytes discarded while lingering
 }
 
 // ahead is a piece of a file that a prefetch is bringing into memory. The prefetch
@@ -102,6 +105,9 @@ type response struct {
 	headOut bool  // the head of a large body is with the socket
 	cold    bool  // a chunk of it was not in memory: read ahead
 }
+
+// unknown is no number of bytes.
+const unknown = math.MinInt64
 
 // sent returns how far the response has come, in bytes; it only has to move when
 // the socket takes something.

@@ -238,13 +238,14 @@ func (l *loop) filled(c *conn, cq uring.Completion) {
 		return
 	}
 	c.resp.off = c.resp.end
+	l.startDrainWindow(c)
 	l.verify(c)
 }
 
 // sendSlab hands the first n bytes of the slab to the ring.
 func (l *loop) sendSlab(c *conn, n int) {
 	c.sendOff, c.sendEnd = 0, n
-	c.state = stateSending
+	c.state, c.sending = stateSending, l.now.mono
 	l.arm(c, opSend)
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -384,4 +385,51 @@ func TestNoDescriptorsTurnsAwayPolitely(t *testing.T) {
 	c.say(getRequest("/o1"))
 	s.settle()
 	s.want(c, "HTTP/1.1 200 ", false)
+}
+
+// slowReader asks for more than the sockets hold, on TCP, and reads so many bytes a
+// second of it for a minute.
+func slowReader(t *testing.T, perSecond int) (*story, *simClient) {
+	s := tell(t, unix.AF_INET, func(c *Config) { c.MinDrainRate = DefaultMinDrainRate; c.TransferChunk = 1 << 20 })
+	if err := os.WriteFile(filepath.Join(s.tree.path, "big"), make([]byte, 24<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := s.client()
+	c.say(getRequest("/big"))
+	for second := 0; second < 60 && !c.ended; second++ {
+		unix.Poll(nil, 1) // TCP's own timers are real
+		s.turns(20, 50e6)
+		for want := len(c.got) + perSecond; len(c.got) < want && !c.ended; {
+			before := len(c.got)
+			if c.read(min(want-before, 8<<10)); len(c.got) == before {
+				break
+			}
+		}
+	}
+	return s, c
+}
+
+func TestAClientThatDoesNotReadIsReset(t *testing.T) {
+	for _, perSecond := range []int{0, 100} {
+		s, c := slowReader(t, perSecond)
+		s.wantClosed(ClosedSlow, 1)
+		unix.SetNonblock(c.fd, false)
+		n, err := 1, error(nil)
+		for n > 0 && err == nil { // what it had got already
+			n, err = unix.Read(c.fd, s.readBuf)
+		}
+		if err != unix.ECONNRESET {
+			t.Errorf("the client reads %v, want a reset: a FIN would leave megabytes in the kernel", err)
+		}
+	}
+}
+
+// A few times the minimum is far too little to make room in the socket every ten
+// seconds, and enough.
+func TestASlowClientIsNotReset(t *testing.T) {
+	s, _ := slowReader(t, 24<<10)
+	s.wantClosed(ClosedSlow, 0)
+	if s.count(stateBlocked) != 1 {
+		t.Errorf("the socket was never full: closed %v", s.loop.stats.Closed)
+	}
 }

@@ -187,6 +187,7 @@ func (l *loop) prefetched(c *conn, cq uring.Completion) {
 		// the response would be fetching for ever.
 		c.resp.fetched = a.off + int64(a.n)
 	}
+	l.startDrainWindow(c)
 	c.state = stateReady
 	l.ready.push(c.slot)
 }
