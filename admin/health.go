@@ -8,9 +8,8 @@ import (
 )
 
 // livez says whether the process should be restarted: a ring that no longer
-// answers cannot be mended from inside. In a drain it stays 200, because rings
-// fall silent as they finish, and a restart would cut off the others' responses;
-// the drain has a deadline of its own.
+// answers cannot be mended from inside. In a drain it stays 200: a restart would cut
+// off responses, and the drain has a deadline of its own.
 func (wk Worker) livez(w http.ResponseWriter, _ *http.Request) {
 	if wk.Draining() {
 		plain(w, http.StatusOK, "draining\n")
@@ -64,8 +63,7 @@ func lines(checks []check) string {
 	return b.String()
 }
 
-// readiness asks nobody in a drain: the answer is no, and rings that have
-// finished would only make it late.
+// readiness asks nobody in a drain: the answer is no.
 func (wk Worker) readiness() []check {
 	if wk.Draining() {
 		return []check{{"serving", errors.New("draining, no new connections")}}

@@ -37,6 +37,24 @@ var families = []family{
 	{name: "talon_connections_closed_total", help: "Client connections closed, by reason.",
 		label: "reason", byLabel: func(r *Ring) map[string]uint64 { return r.Closed }},
 
+	{name: "talon_connections_refused_total", help: "Client connections turned away with 503, by what was lacking.",
+		label: "reason", byLabel: func(r *Ring) map[string]uint64 {
+			return map[string]uint64{"budget": r.RefusedBudget, "descriptors": r.RefusedFiles}
+		}},
+	{name: "talon_accept_pauses_total", help: "Times a listener rested and left clients in its backlog, by what was lacking.",
+		label: "reason", byLabel: func(r *Ring) map[string]uint64 {
+			return map[string]uint64{"budget": r.AcceptPausesBudget, "descriptors": r.AcceptPausesFiles}
+		}},
+	{name: "talon_starved_total", help: "Requests that waited for memory to answer from.",
+		sum: func(r *Ring) uint64 { return r.Starved }},
+	{name: "talon_starved", help: "Requests that wait for it now.", gauge: true,
+		sum: func(r *Ring) uint64 { return r.StarvedNow }},
+
+	{name: "talon_opener_pending", help: "Lookups with the opener now.", gauge: true,
+		sum: func(r *Ring) uint64 { return r.OpensOut }},
+	{name: "talon_opener_refused_total", help: "Lookups that the opener had no room for; they were answered 503.",
+		sum: func(r *Ring) uint64 { return r.OpensRefused }},
+
 	{name: "talon_open_file_hits_total", help: "Requests served from the cache of open files.",
 		sum: func(r *Ring) uint64 { return r.FilesHit }},
 	{name: "talon_open_file_misses_total", help: "Names looked up on a ring thread.",
@@ -83,6 +101,12 @@ var families = []family{
 		perRing: func(r *Ring) uint64 { return r.RecvPauses }},
 	{name: "talon_ring_recv_buffers_out_total", help: "Receives that found no free buffer.",
 		perRing: func(r *Ring) uint64 { return r.BuffersOut }},
+	{name: "talon_ring_recv_buffers_held", help: "Receive buffers that hold unread requests now.", gauge: true,
+		perRing: func(r *Ring) uint64 { return r.BuffersHeld }},
+	{name: "talon_ring_input_slabs_held", help: "Input slabs in use now: connections with an incomplete or waiting request.", gauge: true,
+		perRing: func(r *Ring) uint64 { return r.InputsHeld }},
+	{name: "talon_ring_send_slabs_held", help: "Send slabs in use now: small responses with the ring.", gauge: true,
+		perRing: func(r *Ring) uint64 { return r.SlabsHeld }},
 	{name: "talon_ring_stale_completions_total", help: "Completions of a connection that was gone already.",
 		perRing: func(r *Ring) uint64 { return r.StaleCompleted }},
 }
@@ -91,6 +115,8 @@ func (wk Worker) metrics(w http.ResponseWriter, _ *http.Request) {
 	var e exposition
 	wk.writeWorker(&e)
 	writeProcess(&e)
+	e.family("talon_io_wq_threads", "gauge", "Kernel threads that run operations which would block a ring.")
+	e.sample("talon_io_wq_threads", float64(workQueueThreads("/proc/self/task")))
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(e.Bytes())
@@ -111,6 +137,7 @@ func (wk Worker) writeWorker(e *exposition) {
 	e.sample("talon_up", up)
 	e.family("talon_draining", "gauge", "1 once the worker has begun to stop.")
 	e.sample("talon_draining", boolean(wk.Draining()))
+	wk.Shared().write(e)
 	if err != nil {
 		return
 	}
@@ -122,6 +149,15 @@ func (wk Worker) writeWorker(e *exposition) {
 	const duration = "talon_http_request_duration_seconds"
 	e.family(duration, "histogram", "From a request's last byte to the last byte of its response that the socket accepted.")
 	e.histogram(duration, sumDurations(rings))
+}
+
+func (s Shared) write(e *exposition) {
+	e.family("talon_connections_limit", "gauge", "Client connections that the worker takes at most.")
+	e.sample("talon_connections_limit", float64(s.ConnectionLimit))
+	e.family("talon_connections_free", "gauge", "Of these, how many may still come.")
+	e.sample("talon_connections_free", float64(s.ConnectionsFree))
+	e.family("talon_open_file_inline_closes_total", "counter", "Files closed on a ring thread because the queue of closes was full.")
+	e.sample("talon_open_file_inline_closes_total", float64(s.InlineCloses))
 }
 
 func (f family) write(e *exposition, rings []Ring) {

@@ -15,15 +15,16 @@ type status struct {
 	Started  time.Time `json:"started"`
 	Uptime   float64   `json:"uptime_seconds"`
 	Draining bool      `json:"draining"`
-	Rings    []Ring    `json:"rings"`
-	Error    string    `json:"error,omitempty"` // why rings is empty
+	Shared
+	Rings []Ring `json:"rings"`
+	Error string `json:"error,omitempty"` // why rings is empty
 }
 
 func (wk Worker) statusAt(now time.Time) status {
 	s := status{
 		Build: wk.Build, Addr: wk.Addr, Origin: wk.Origin, Tenants: wk.Tenants,
 		Started: wk.Started.UTC(), Uptime: now.Sub(wk.Started).Seconds(),
-		Draining: wk.Draining(), Rings: []Ring{},
+		Draining: wk.Draining(), Shared: wk.Shared(), Rings: []Ring{},
 	}
 	rings, err := wk.Rings()
 	if err != nil {

@@ -16,6 +16,9 @@ type Worker struct {
 	// answer in time and names it.
 	Rings func() ([]Ring, error)
 
+	// Shared reads what the rings have in common, without asking them.
+	Shared func() Shared
+
 	// Draining reports whether the worker has begun to stop.
 	Draining func() bool
 
@@ -35,6 +38,13 @@ type Tenants struct {
 	Mode      string `json:"mode"`                // "anonymous": everybody is one tenant; "none": nobody is, all answers are 401
 	Anonymous string `json:"anonymous,omitempty"` // that tenant
 	Note      string `json:"note"`                // the same in a sentence
+}
+
+// Shared is what the rings have in common, now.
+type Shared struct {
+	ConnectionLimit uint64 `json:"connections_limit"`
+	ConnectionsFree uint64 `json:"connections_free"`
+	InlineCloses    uint64 `json:"open_file_inline_closes"` // since start
 }
 
 // Ring is one ring's counters since start. Fields without a unit in their
@@ -57,6 +67,19 @@ type Ring struct {
 	ResidencyHits uint64 `json:"residency_hits"`
 	Prefetches    uint64 `json:"residency_prefetches"`
 	Parked        uint64 `json:"residency_parked"`
+
+	RefusedBudget      uint64 `json:"connections_refused_budget"`
+	RefusedFiles       uint64 `json:"connections_refused_descriptors"`
+	AcceptPausesBudget uint64 `json:"accept_pauses_budget"`
+	AcceptPausesFiles  uint64 `json:"accept_pauses_descriptors"`
+
+	Starved      uint64 `json:"starved"`
+	StarvedNow   uint64 `json:"starved_now"`
+	BuffersHeld  uint64 `json:"recv_buffers_held"`
+	InputsHeld   uint64 `json:"input_slabs_held"`
+	SlabsHeld    uint64 `json:"send_slabs_held"`
+	OpensOut     uint64 `json:"opener_pending"`
+	OpensRefused uint64 `json:"opener_refused"`
 
 	AcceptRearms   uint64 `json:"accept_rearms"`
 	RecvRearms     uint64 `json:"recv_rearms"`

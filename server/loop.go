@@ -342,12 +342,16 @@ func (l *loop) discardBuffer(cq uring.Completion) {
 	}
 }
 
-// snapshot is what the counters say now.
+// snapshot is what the counters say now, with the gauges that nobody keeps.
 func (l *loop) snapshot() Stats {
 	s := l.stats
-	if !l.over {
-		s.Ring = l.ring.Stats()
+	if l.over {
+		return s
 	}
+	s.Ring = l.ring.Stats()
+	s.StarvedNow = uint64(l.starved.len())
+	s.BuffersHeld, s.InputsHeld, s.SlabsHeld = uint64(l.bufs.Held()), uint64(l.ins.slabs.Held()), uint64(l.slabs.Held())
+	s.OpensOut = uint64(l.opens - len(l.tickets))
 	return s
 }
 

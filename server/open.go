@@ -50,6 +50,7 @@ func (l *loop) find(c *conn, key []byte) (f *origin.File, why fault, parked bool
 		if l.askOpener(c, key) {
 			return nil, faultNone, true
 		}
+		l.stats.OpensRefused++
 		return nil, faultBusy, false
 	}
 	l.closeFile(l.files.Forget(key))

@@ -21,6 +21,7 @@ func (l *loop) answer(c *conn, b []byte) int {
 	l.waiting.clear(c.slot)
 	if !l.takeSlab(c) {
 		c.state = stateStarved
+		l.stats.Starved++
 		l.starved.push(c.slot)
 		return 0
 	}

@@ -320,6 +320,8 @@ func (s *sim) drain() {
 		s.t.Errorf("seed %d: %d of %d slots free", s.seed, len(l.free), len(l.conns))
 	case s.budget.Load() != int64(l.cfg.MaxConnections):
 		s.t.Errorf("seed %d: budget %d of %d", s.seed, s.budget.Load(), l.cfg.MaxConnections)
+	case l.snapshot().BuffersHeld+l.snapshot().InputsHeld+l.snapshot().SlabsHeld+l.snapshot().OpensOut+l.snapshot().StarvedNow != 0:
+		s.t.Errorf("seed %d: the gauges are not back: %+v", s.seed, l.snapshot())
 	case l.stats.StaleCompleted != 0:
 		s.t.Errorf("seed %d: %d completions for connections that were gone", s.seed, l.stats.StaleCompleted)
 	}
@@ -356,6 +358,13 @@ func (s *sim) check() {
 		case c.pend.has(opSend) && c.state != stateSending && c.state != stateClosing:
 			s.t.Errorf("seed %d: slot %d: a second sender could start in state %d", s.seed, i, c.state)
 		}
+	}
+	ended := uint64(0)
+	for _, n := range l.stats.Closed {
+		ended += n
+	}
+	if now := l.snapshot(); now.Accepted-ended != now.Open || now.SlabsHeld != uint64(slabs) {
+		s.t.Errorf("seed %d: accepted %d, closed %d, open %d; %d send slabs, counted %d", s.seed, now.Accepted, ended, now.Open, slabs, now.SlabsHeld)
 	}
 	if slabs != l.slabs.Held() || uint64(open) != l.stats.Open || len(l.conns)-open != len(l.free) {
 		s.t.Errorf("seed %d: %d slabs held by connections, %d by the pool; %d open, counted %d, %d slots free", s.seed, slabs, l.slabs.Held(), open, l.stats.Open, len(l.free))

@@ -32,6 +32,13 @@ type Stats struct {
 	RecvPauses         uint64                  // connections not read from while their requests queue up
 	BuffersOut         uint64                  // receives that found no free buffer
 	StaleCompleted     uint64                  // completions of a connection already gone
+	Starved            uint64                  // requests that waited for a send slab
+	StarvedNow         uint64                  // ... now
+	BuffersHeld        uint64                  // receive buffers that hold unread requests now
+	InputsHeld         uint64                  // input slabs in use now
+	SlabsHeld          uint64                  // send slabs in use now
+	OpensOut           uint64                  // lookups that the opener has not answered yet
+	OpensRefused       uint64                  // lookups that it had no room for: 503
 	Turns              uint64                  // passes of the loop
 	Duration           Histogram               // from a request's last byte to its response's last accepted byte
 	Ring               uring.Stats             // the ring's own
@@ -47,7 +54,9 @@ func (s *Stats) Add(o *Stats) {
 		{&s.FilesChanged, &o.FilesChanged}, {&s.ProbeHits, &o.ProbeHits}, {&s.Prefetches, &o.Prefetches},
 		{&s.Parked, &o.Parked}, {&s.AcceptRearms, &o.AcceptRearms}, {&s.RecvRearms, &o.RecvRearms},
 		{&s.RecvPauses, &o.RecvPauses}, {&s.BuffersOut, &o.BuffersOut},
-		{&s.StaleCompleted, &o.StaleCompleted}, {&s.Turns, &o.Turns},
+		{&s.StaleCompleted, &o.StaleCompleted}, {&s.Starved, &o.Starved}, {&s.StarvedNow, &o.StarvedNow},
+		{&s.BuffersHeld, &o.BuffersHeld}, {&s.InputsHeld, &o.InputsHeld}, {&s.SlabsHeld, &o.SlabsHeld},
+		{&s.OpensOut, &o.OpensOut}, {&s.OpensRefused, &o.OpensRefused}, {&s.Turns, &o.Turns},
 	} {
 		*f.to += *f.from
 	}
@@ -59,6 +68,22 @@ func (s *Stats) Add(o *Stats) {
 	}
 	s.Duration.Add(&o.Duration)
 	s.Ring.Add(&o.Ring)
+}
+
+// Shared is what a worker's rings have in common, now.
+type Shared struct {
+	ConnectionLimit uint64 // Config.MaxConnections
+	ConnectionsFree uint64 // of these, how many may still come
+	InlineCloses    uint64 // files closed on a ring thread, since start: the queue of closes was full
+}
+
+// Shared reads it; unlike Stats it asks no ring.
+func (s *Server) Shared() Shared {
+	return Shared{
+		ConnectionLimit: uint64(s.cfg.MaxConnections),
+		ConnectionsFree: uint64(max(s.budget.Load(), 0)),
+		InlineCloses:    uint64(s.opener.InlineCloses()),
+	}
 }
 
 // Statuses are the status codes this server answers with; Stats.Requests is

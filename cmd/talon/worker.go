@@ -121,6 +121,7 @@ func (w *worker) serveAdmin() {
 			stats, err := w.server.Stats(ringAnswer)
 			return adminRings(stats), err
 		},
+		Shared:         func() admin.Shared { return admin.Shared(w.server.Shared()) },
 		Draining:       func() bool { return w.drain.begun.Load() || w.server.Draining() },
 		OriginReadable: func() error { return readable(w.flags.origin) },
 	})
