@@ -4,6 +4,7 @@
 //	/readyz          200 while the worker wants traffic; 503 first thing in a drain; ?verbose lists the checks
 //	/metrics         Prometheus text exposition
 //	/api/v1/status   what this worker is and what its rings have counted, as JSON
+//	/api/v1/loglevel PUT debug, info, warn or error: until the next SIGHUP or restart
 //	/debug/pprof/    Go profiles
 //
 // Names and labels of metrics live here and nowhere else: the other rooms

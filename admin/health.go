@@ -35,12 +35,24 @@ func (wk Worker) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.URL.Query().Has("verbose"):
-		plain(w, code, lines(checks))
+		plain(w, code, lines(checks)+wk.configLine())
 	case code != http.StatusOK:
 		plain(w, code, strings.Join(failed, ""))
 	default:
 		plain(w, code, "ok\n")
 	}
+}
+
+// configLine begins with [!] where the file and what runs differ: somebody
+// should look, and requests are served all the same.
+func (wk Worker) configLine() string {
+	if wk.ConfigStale == nil {
+		return ""
+	}
+	if err := wk.ConfigStale(); err != nil {
+		return fmt.Sprintf("[!] config: not read again, running as before: %v\n", err)
+	}
+	return check{name: "config"}.String()
 }
 
 type check struct {

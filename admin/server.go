@@ -96,6 +96,9 @@ func routes(w Worker) *http.ServeMux {
 	mux.HandleFunc("GET /readyz", w.readyz)
 	mux.HandleFunc("GET /metrics", w.metrics)
 	mux.HandleFunc("GET /api/v1/status", w.status)
+	if w.SetLogLevel != nil {
+		mux.HandleFunc("PUT /api/v1/loglevel", w.setLogLevel)
+	}
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -21,6 +21,15 @@ type Worker struct {
 
 	// OriginReadable returns why objects cannot be read now, or nil.
 	OriginReadable func() error
+
+	// ConfigStale returns why the configuration file, read again, was not taken
+	// over, or nil. It is shown in /readyz?verbose and never a reason for 503:
+	// what runs is good. nil = not shown.
+	ConfigStale func() error
+
+	// SetLogLevel sets the least level that is logged (debug, info, warn, error)
+	// and returns the one before. nil = there is no /api/v1/loglevel.
+	SetLogLevel func(level string) (was string, err error)
 }
 
 // Build names the binary.
