@@ -22,7 +22,7 @@ const ringAnswer = time.Second
 
 // worker is everything of one process, opened and bound but not yet running.
 type worker struct {
-	flags   serveFlags
+	conf    *effective
 	log     *slog.Logger
 	origin  *origin.Dir
 	admin   *admin.Server // nil when turned off
@@ -31,36 +31,35 @@ type worker struct {
 }
 
 // start opens the origin and binds both ports, or leaves nothing open.
-func start(f serveFlags, log *slog.Logger) (*worker, error) {
+func (w *worker) start() error {
 	if err := uring.Probe(); err != nil {
-		return nil, err
+		return err
 	}
 	files, err := raiseNoFile()
 	if err != nil {
-		return nil, cannot("raise the limit of open files: %w", err)
+		return cannot("raise the limit of open files: %w", err)
 	}
-	w := &worker{flags: f, log: log}
 	if err := w.open(); err != nil {
 		w.close()
-		return nil, err
+		return err
 	}
 	w.started = time.Now()
 	w.announce(files)
-	return w, nil
+	return nil
 }
 
 // open fills w as far as it gets; close undoes that much.
 func (w *worker) open() (err error) {
-	if w.origin, err = origin.OpenDir(w.flags.origin); err != nil {
+	if w.origin, err = origin.OpenDir(w.conf.origin); err != nil {
 		return cannot("%w", err)
 	}
-	cfg := w.flags.config()
+	cfg := w.conf.config()
 	cfg.Origin, cfg.Logger = w.origin, w.log
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
 	}
-	if w.flags.admin != "" {
-		if w.admin, err = admin.Listen(w.flags.admin, w.log); err != nil {
+	if w.conf.admin != "" {
+		if w.admin, err = admin.Listen(w.conf.admin, w.log); err != nil {
 			return cannot("admin: %w; --admin takes another address, or none", err)
 		}
 	}
@@ -78,9 +77,9 @@ func (w *worker) announce(files uint64) {
 		adminAddr = w.admin.Addr()
 	}
 	w.log.Info("serving", "version", b.Version, "data", w.server.Addr().String(), "admin", adminAddr,
-		"origin", w.originPath(), "rings", w.rings(), "policy", tenants.Note)
-	if short := filesShort(files, w.flags.maxConnections, w.flags.openFiles, w.rings()); short != "" {
-		w.log.Warn(short)
+		"origin", w.conf.originPath(), "rings", ringCount(w.conf.rings), "policy", tenants.Note)
+	for _, warning := range w.conf.warnings(files) {
+		w.log.Warn(warning)
 	}
 	if w.admin != nil && !isLoopback(w.admin.Addr()) {
 		w.log.Warn("the admin port has no authentication and is not on loopback: whoever reaches it can read profiles", "admin", w.admin.Addr())
@@ -91,7 +90,7 @@ func (w *worker) announce(files uint64) {
 func (w *worker) run(signals <-chan os.Signal) error {
 	var drainer, watcher sync.WaitGroup
 	ended := make(chan struct{})
-	drainer.Go(func() { w.drainOn(signals, ended) })
+	drainer.Go(func() { w.obey(signals, ended) })
 	if w.admin != nil {
 		watcher.Go(w.serveAdmin)
 	}
@@ -107,12 +106,18 @@ func (w *worker) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// drainOn begins to drain at the first signal and stops at once at the second.
-// Draining is true, and /readyz 503, before a ring turns anybody away.
-func (w *worker) drainOn(signals <-chan os.Signal, ended <-chan struct{}) {
-	for _, timeout := range []time.Duration{w.flags.drainTimeout, 0} {
+// obey begins to drain at the first SIGTERM or SIGINT, and stops at once at the
+// second. Draining is true, and /readyz 503, before a ring turns anybody away.
+func (w *worker) obey(signals <-chan os.Signal, ended <-chan struct{}) {
+	draining := false
+	for {
 		select {
 		case sig := <-signals:
+			timeout := w.conf.drainTimeout
+			if draining {
+				timeout = 0
+			}
+			draining = true
 			w.log.Info("draining", "signal", sig.String(), "timeout", timeout.String())
 			w.server.Drain(timeout)
 		case <-ended:
@@ -126,7 +131,7 @@ func (w *worker) serveAdmin() {
 	err := w.admin.Serve(admin.Worker{
 		Build:   build(),
 		Addr:    w.server.Addr().String(),
-		Origin:  w.originPath(),
+		Origin:  w.conf.originPath(),
 		Tenants: w.tenants(),
 		Started: w.started,
 		Rings: func() ([]admin.Ring, error) {
@@ -134,7 +139,7 @@ func (w *worker) serveAdmin() {
 			return adminRings(stats), err
 		},
 		Draining:       w.server.Draining,
-		OriginReadable: func() error { return readable(w.flags.origin) },
+		OriginReadable: func() error { return readable(w.conf.origin) },
 	})
 	if err != nil {
 		w.log.Error("the admin port has failed", "error", err)
@@ -161,25 +166,26 @@ func (w *worker) close() {
 // tenants says who requests are, as long as there is neither policy nor
 // coordinator to say more.
 func (w *worker) tenants() admin.Tenants {
-	if w.flags.anonymousTenant == "" {
+	if w.conf.anonymousTenant == "" {
 		return admin.Tenants{Mode: "none",
 			Note: "no policy, no coordinator, no anonymous tenant: every request is answered 401"}
 	}
-	return admin.Tenants{Mode: "anonymous", Anonymous: w.flags.anonymousTenant,
-		Note: "no policy, no coordinator: every request is tenant " + w.flags.anonymousTenant + ", without limits"}
+	return admin.Tenants{Mode: "anonymous", Anonymous: w.conf.anonymousTenant,
+		Note: "no policy, no coordinator: every request is tenant " + w.conf.anonymousTenant + ", without limits"}
 }
 
-func (w *worker) rings() int {
-	if w.flags.rings > 0 {
-		return w.flags.rings
+// ringCount is what --rings means.
+func ringCount(rings int) int {
+	if rings > 0 {
+		return rings
 	}
 	return runtime.NumCPU()
 }
 
-func (w *worker) originPath() string {
-	abs, err := filepath.Abs(w.flags.origin)
+func (f *serveFlags) originPath() string {
+	abs, err := filepath.Abs(f.origin)
 	if err != nil {
-		return w.flags.origin
+		return f.origin
 	}
 	return abs
 }
