@@ -59,7 +59,7 @@ mutants: ## change the code of ROOM and see whether its tests notice; slow
 	$(GO) run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0 unleash --workers 2 --timeout-coefficient 5 $(ROOM)
 
 docs: ## write the generated pages again
-	$(GO) test ./cmd/talon -run TestFlagReference -args -rewrite
+	$(GO) test ./cmd/talon -run TestReference -args -rewrite
 
 test-giouring: ## the ring's tests on giouring, and our entries against its
 	$(GO) test -tags giouring -ldflags=-checklinkname=0 ./uring/...

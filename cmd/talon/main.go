@@ -42,7 +42,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
-	root.AddCommand(newServe(), newVersion())
+	root.AddCommand(newServe(), newConfig(), newVersion())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }

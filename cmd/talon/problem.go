@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
 // source is where the value of a setting comes from.
 type source struct {
 	kind sourceKind
+	at   string // "FILE:LINE" or the variable's name; otherwise empty
 }
 
 type sourceKind string
@@ -15,11 +17,19 @@ type sourceKind string
 // From the weakest to the strongest.
 const (
 	fromDefault sourceKind = "default"
+	fromFile    sourceKind = "file"
+	fromEnv     sourceKind = "env"
 	fromFlag    sourceKind = "flag"
 )
 
 // subject names a setting as whoever wrote it sees it.
 func (s source) subject(name string) string {
+	switch s.kind {
+	case fromFile:
+		return s.at + ": " + name
+	case fromEnv:
+		return s.at
+	}
 	return "--" + name
 }
 
@@ -37,6 +47,10 @@ func problemAt(at source, name string, err error) error {
 		colon = " "
 	}
 	return problem{at.subject(name) + colon + err.Error(), at.kind == fromDefault || at.kind == fromFlag}
+}
+
+func problemf(format string, args ...any) error {
+	return problem{text: fmt.Sprintf(format, args...)}
 }
 
 // problems are all that is wrong, so that one look mends it.

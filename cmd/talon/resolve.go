@@ -2,12 +2,37 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
 )
 
-// call is how the process was started.
+// layer is what one kind of source says.
+type layer struct {
+	values *koanf.Koanf
+	at     map[string]source // by setting
+}
+
+// newLayer: settings have no dots, and the delimiter is never one of a name.
+func newLayer() layer {
+	return layer{koanf.New("."), map[string]source{}}
+}
+
+func (l layer) load(p koanf.Provider) problems {
+	if err := l.values.Load(p, nil); err != nil {
+		return problems{err}
+	}
+	return nil
+}
+
+// call is how the process was started: all that its configuration is made of.
+// It does not change; what the file says may.
 type call struct {
-	flags map[string]string // those given, by setting
+	flags   map[string]string // those given, by setting
+	environ []string
+	file    string // empty: none
 }
 
 // effective is a configuration with the source of each of its values.
@@ -22,24 +47,53 @@ func (c call) resolve() (*effective, problems) {
 	return e, append(found, e.refusals(len(found) == 0)...)
 }
 
-// read takes flag over default.
-func (c call) read() (e *effective, found problems) {
-	e = &effective{defaults(), map[string]source{}}
-	for _, s := range e.settings() {
-		text, ok := c.flags[s.name]
-		if !ok {
-			e.from[s.name] = source{kind: fromDefault}
-			continue
+// read merges default < file < environment < flag. Every value that was
+// written must be readable, also one that a stronger source hides.
+func (c call) read() (*effective, problems) {
+	file, found := newLayer(), problems(nil)
+	if c.file != "" {
+		file, found = readFile(c.file)
+	}
+	environ, more := readEnviron(c.environ)
+	found = append(found, more...)
+	flags, more := readFlags(c.flags)
+	found = append(found, more...)
+
+	e := &effective{defaults(), map[string]source{}}
+	merged := koanf.New(".")
+	for _, l := range []layer{file, environ, flags} {
+		if err := merged.Merge(l.values); err != nil {
+			found = append(found, err)
 		}
-		was := s.value.String()
-		e.from[s.name] = source{kind: fromFlag}
-		if err := s.value.Set(text); err != nil {
-			found = append(found, problemAt(e.from[s.name], s.name, err))
+		maps.Copy(e.from, l.at)
+	}
+	for _, s := range e.settings() {
+		if !merged.Exists(s.name) {
 			e.from[s.name] = source{kind: fromDefault}
-			_ = s.value.Set(was) // it printed it
+		} else if err := s.value.Set(fmt.Sprint(merged.Get(s.name))); err != nil {
+			found = append(found, problemAt(e.from[s.name], s.name, err))
 		}
 	}
 	return e, found
+}
+
+func readFlags(given map[string]string) (l layer, found problems) {
+	l = newLayer()
+	scratch := defaults()
+	values := map[string]any{}
+	for _, s := range scratch.settings() {
+		text, ok := given[s.name]
+		if !ok {
+			continue
+		}
+		at := source{kind: fromFlag}
+		if err := s.value.Set(text); err != nil {
+			found = append(found, problemAt(at, s.name, err))
+			continue
+		}
+		values[s.name], l.at[s.name] = text, at
+	}
+	return l, append(found, l.load(confmap.Provider(values, ""))...)
 }
 
 // refusals lists the values that cannot stay, each by itself and then together.
@@ -55,7 +109,7 @@ func (e *effective) refusals(all bool) (found problems) {
 	}
 	if e.samePort() {
 		found = append(found, problemAt(e.from["admin"], "admin",
-			fmt.Errorf("%s and %s of %s are one port; give each its own", e.admin, e.listen, e.from["listen"].subject("listen"))))
+			fmt.Errorf("%s and %s of --listen (%s) are one port; give each its own", e.admin, e.listen, e.from["listen"].describe("listen"))))
 	}
 	return found
 }

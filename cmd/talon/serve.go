@@ -30,15 +30,15 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-// given is a setting's text on the command line. It is judged with all the
-// others, so that all errors are shown at once.
+// given is a setting's text on the command line. It is judged with those of the
+// file and the environment, so that all errors are shown at once.
 type given struct{ text, kind string }
 
 func (g *given) Set(text string) error { g.text = text; return nil }
 func (g *given) Type() string          { return g.kind }
 func (g *given) String() string        { return g.text }
 
-// bindSettings gives cmd a flag for every setting.
+// bindSettings gives cmd a flag for every setting, and --config.
 func bindSettings(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -50,16 +50,20 @@ func bindSettings(cmd *cobra.Command) {
 			flag.NoOptDefVal = "true"
 		}
 	}
+	fs.String("config", "", "a `file` of settings, weaker than flags and TALON_* variables; TALON_CONFIG names it, too")
 }
 
 // calledWith takes what the process was started with.
 func calledWith(fs *pflag.FlagSet) call {
-	c := call{flags: map[string]string{}}
+	c := call{flags: map[string]string{}, environ: os.Environ(), file: os.Getenv(envConfig)}
 	fs.Visit(func(f *pflag.Flag) {
 		if _, ok := f.Value.(*given); ok {
 			c.flags[f.Name] = f.Value.String()
 		}
 	})
+	if f := fs.Lookup("config"); f.Changed {
+		c.file = f.Value.String()
+	}
 	return c
 }
 

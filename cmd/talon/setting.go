@@ -15,13 +15,21 @@ import (
 	"github.com/talon-worker/talon/server"
 )
 
-// setting is a row of the table of settings. Help and docs/flags.md are made
-// from the rows.
+// setting is a row of the table of settings. It has one name everywhere:
+// --idle-timeout, TALON_IDLE_TIMEOUT, and idle-timeout: in a file. Help,
+// completion, docs/configuration.md and talon config are made from the rows.
 type setting struct {
 	name  string
 	value pflag.Value // the field; before anything is read it holds the default
 	usage string
+	words []string     // the values there are, where they are few
 	check func() error // what no Config can say: there, zero asks for the default
+}
+
+func (s setting) flag() string { return "--" + s.name }
+
+func (s setting) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
 // serveFlags are the settings of talon serve.
@@ -97,9 +105,9 @@ func (f *serveFlags) settings() []setting {
 		{name: "drain-timeout", value: (*span)(&f.drainTimeout), check: f.checkDrain,
 			usage: "after SIGTERM or SIGINT, how long responses in flight may take; a second signal stops at once"},
 
-		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel,
+		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel, words: logLevels,
 			usage: "least `level` to log: debug, info, warn or error"},
-		{name: "log-format", value: (*word)(&f.logFormat), check: f.checkFormat,
+		{name: "log-format", value: (*word)(&f.logFormat), check: f.checkFormat, words: logFormats,
 			usage: "text, json, or auto: text on a terminal and JSON otherwise"},
 	}
 }
