@@ -17,19 +17,25 @@ import (
 var outputs = []string{"table", "json", "yaml"}
 
 func newConfig() *cobra.Command {
+	var checkOnly bool
 	var output string
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print every setting with its value and where that comes from",
 		Long: "Print every setting of talon serve with its value and where that comes from:\nflag, environment, file, or default. " +
 			"It takes the flags of talon serve.\n\nWith -o yaml it prints a file for --config.",
-		Example: "  talon config --config talon.yaml\n  talon config -o yaml > talon.yaml",
+		Example: "  talon config --config talon.yaml\n  talon config -o yaml > talon.yaml\n  talon config --config talon.yaml --check",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(outputs, output) {
 				return fmt.Errorf("--output: %q is none of %s", output, strings.Join(outputs, ", "))
 			}
-			conf, found := calledWith(cmd.Flags()).read()
+			c := calledWith(cmd.Flags())
+			if checkOnly {
+				conf, found := c.resolve()
+				return check(cmd, conf, found)
+			}
+			conf, found := c.read()
 			if len(found) > 0 {
 				return found
 			}
@@ -40,6 +46,7 @@ func newConfig() *cobra.Command {
 	}
 	bindSettings(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json, or yaml (a file for --config)")
+	cmd.Flags().BoolVar(&checkOnly, "check", false, "check instead of printing, as talon serve --check")
 	return cmd
 }
 

@@ -11,13 +11,18 @@ import (
 )
 
 func newServe() *cobra.Command {
+	var checkOnly bool
 	cmd := &cobra.Command{
-		Use:     "serve --origin DIRECTORY",
-		Short:   "Serve a directory over HTTP/1.1",
-		Example: "  talon serve --origin ./sample\n  curl -r 0-99 http://127.0.0.1:8080/64MiB.bin",
-		Args:    noArgs,
+		Use:   "serve --origin DIRECTORY",
+		Short: "Serve a directory over HTTP/1.1",
+		Example: "  talon serve --origin ./sample\n  curl -r 0-99 http://127.0.0.1:8080/64MiB.bin\n" +
+			"  talon serve --config talon.yaml --check",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, found := calledWith(cmd.Flags()).resolve()
+			if checkOnly {
+				return check(cmd, conf, found)
+			}
 			if len(found) > 0 {
 				return found
 			}
@@ -27,6 +32,7 @@ func newServe() *cobra.Command {
 		},
 	}
 	bindSettings(cmd)
+	cmd.Flags().BoolVar(&checkOnly, "check", false, "check the configuration, the origin and io_uring, bind nothing, and exit as serve would")
 	return cmd
 }
 
