@@ -38,13 +38,17 @@ func TestReference(t *testing.T) {
 // reference is a row for each setting of the table.
 func reference() string {
 	var b strings.Builder
-	b.WriteString("| setting | environment | value | default | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("| setting | environment | value | default | SIGHUP | meaning |\n|---|---|---|---|---|---|\n")
 	fs := newServe().Flags()
 	known := defaults()
 	for _, s := range known.settings() {
 		kind, usage := pflag.UnquoteUsage(fs.Lookup(s.name))
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.name, s.env(), valueText(s, kind), defaultText(s.value.String()),
-			strings.ReplaceAll(usage, "|", `\|`))
+		when := "restart"
+		if s.live {
+			when = "live"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", s.name, s.env(), valueText(s, kind), defaultText(s.value.String()),
+			when, strings.ReplaceAll(usage, "|", `\|`))
 	}
 	return b.String()
 }

@@ -19,7 +19,8 @@ func newServe() *cobra.Command {
 			"  talon serve --config talon.yaml --check",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, found := calledWith(cmd.Flags()).resolve()
+			c := calledWith(cmd.Flags())
+			conf, found := c.resolve()
 			if checkOnly {
 				return check(cmd, conf, found)
 			}
@@ -28,7 +29,7 @@ func newServe() *cobra.Command {
 			}
 			level := new(slog.LevelVar)
 			level.Set(conf.level())
-			return serve(&worker{conf: conf, log: newLogger(cmd.ErrOrStderr(), level, conf.logFormat)})
+			return serve(&worker{call: c, conf: conf, level: level, log: newLogger(cmd.ErrOrStderr(), level, conf.logFormat)})
 		},
 	}
 	bindSettings(cmd)
@@ -76,7 +77,7 @@ func calledWith(fs *pflag.FlagSet) call {
 // serve runs a worker until a signal has drained it.
 func serve(w *worker) error {
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	defer signal.Stop(signals)
 	if err := w.start(); err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ type setting struct {
 	value pflag.Value // the field; before anything is read it holds the default
 	usage string
 	words []string     // the values there are, where they are few
+	live  bool         // SIGHUP changes it; the others need a restart
 	check func() error // what no Config can say: there, zero asks for the default
 }
 
@@ -102,10 +102,10 @@ func (f *serveFlags) settings() []setting {
 			usage: "how long a connection may wait between requests"},
 		{name: "min-drain-rate", value: &f.minDrainRate,
 			usage: "a client that reads its response slower than this for 10s is reset; 0 means no minimum"},
-		{name: "drain-timeout", value: (*span)(&f.drainTimeout), check: f.checkDrain,
+		{name: "drain-timeout", value: (*span)(&f.drainTimeout), check: f.checkDrain, live: true,
 			usage: "after SIGTERM or SIGINT, how long responses in flight may take; a second signal stops at once"},
 
-		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel, words: logLevels,
+		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel, live: true, words: logLevels,
 			usage: "least `level` to log: debug, info, warn or error"},
 		{name: "log-format", value: (*word)(&f.logFormat), check: f.checkFormat, words: logFormats,
 			usage: "text, json, or auto: text on a terminal and JSON otherwise"},
@@ -237,10 +237,4 @@ func (f *serveFlags) config() server.Config {
 		IdleTimeout:      f.idleTimeout,
 		MinDrainRate:     offWhenZero(int64(f.minDrainRate)),
 	}
-}
-
-// level is --log-level, which has been checked.
-func (f *serveFlags) level() slog.Level {
-	l, _ := parseLevel(f.logLevel)
-	return l
 }

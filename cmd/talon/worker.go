@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/admin"
 	"github.com/talon-worker/talon/origin"
@@ -22,8 +25,11 @@ const ringAnswer = time.Second
 
 // worker is everything of one process, opened and bound but not yet running.
 type worker struct {
-	conf    *effective
+	call    call       // what conf was made of
+	conf    *effective // in force; of a running worker only reload writes to it, and only live settings
+	level   *slog.LevelVar
 	log     *slog.Logger
+	reread  atomic.Pointer[problems] // why the last SIGHUP changed nothing, or nil
 	origin  *origin.Dir
 	admin   *admin.Server // nil when turned off
 	server  *server.Server
@@ -106,13 +112,18 @@ func (w *worker) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// obey begins to drain at the first SIGTERM or SIGINT, and stops at once at the
-// second. Draining is true, and /readyz 503, before a ring turns anybody away.
+// obey begins to drain at the first SIGTERM or SIGINT, stops at once at the
+// second, and reads the configuration again at SIGHUP. Draining is true, and
+// /readyz 503, before a ring turns anybody away.
 func (w *worker) obey(signals <-chan os.Signal, ended <-chan struct{}) {
 	draining := false
 	for {
 		select {
 		case sig := <-signals:
+			if sig == unix.SIGHUP {
+				w.reload()
+				continue
+			}
 			timeout := w.conf.drainTimeout
 			if draining {
 				timeout = 0
@@ -140,6 +151,8 @@ func (w *worker) serveAdmin() {
 		},
 		Draining:       w.server.Draining,
 		OriginReadable: func() error { return readable(w.conf.origin) },
+		ConfigStale:    w.stale,
+		SetLogLevel:    w.setLogLevel,
 	})
 	if err != nil {
 		w.log.Error("the admin port has failed", "error", err)
