@@ -46,6 +46,7 @@ func newConfig() *cobra.Command {
 	}
 	bindSettings(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json, or yaml (a file for --config)")
+	completeWords(cmd, "output", outputs)
 	cmd.Flags().BoolVar(&checkOnly, "check", false, "check instead of printing, as talon serve --check")
 	return cmd
 }

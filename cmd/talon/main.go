@@ -43,7 +43,6 @@ func newRoot() *cobra.Command {
 		DisableSuggestions: true,
 	}
 	root.AddCommand(newServe(), newConfig(), newVersion())
-	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
 

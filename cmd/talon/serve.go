@@ -56,8 +56,21 @@ func bindSettings(cmd *cobra.Command) {
 		if kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}
+		if s.words != nil {
+			completeWords(cmd, s.name, s.words)
+		}
 	}
 	fs.String("config", "", "a `file` of settings, weaker than flags and TALON_* variables; TALON_CONFIG names it, too")
+	_ = cmd.MarkFlagDirname("origin")                 // both flags exist,
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // so this cannot fail
+}
+
+// completeWords offers the values of a flag to the shell.
+func completeWords(cmd *cobra.Command, flag string, words []string) {
+	// It fails for a flag that does not exist, or twice.
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
 }
 
 // calledWith takes what the process was started with.
