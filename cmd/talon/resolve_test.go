@@ -235,3 +235,17 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// TestFileIsBounded: a file named by mistake is not read into memory.
+func TestFileIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "talon.yaml")
+	for size, ok := range map[int]bool{maxFile: true, maxFile + 1: false} {
+		text := "rings: 4\n#" + strings.Repeat("x", size-10)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, found := (call{file: path}).read(); (len(found) == 0) != ok {
+			t.Errorf("a file of %d bytes: %v", size, found)
+		}
+	}
+}

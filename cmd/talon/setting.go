@@ -26,8 +26,6 @@ type setting struct {
 	check func() error // what no Config can say: there, zero asks for the default
 }
 
-func (s setting) flag() string { return "--" + s.name }
-
 func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
