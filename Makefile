@@ -58,7 +58,7 @@ mutants: ## break the limiter on purpose, one fault at a time: a named test must
 	$(GO) run ./qos/mutants
 
 docs: ## write the generated pages again
-	$(GO) test ./cmd/talon -run TestFlagReference -args -rewrite
+	$(GO) test ./cmd/talon -run TestReference -args -rewrite
 	$(GO) test ./server -run TestHTTPPage -args -rewrite
 
 test-giouring: ## the ring's tests on giouring, and our entries against its

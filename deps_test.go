@@ -60,7 +60,7 @@ var rooms = []room{
 	{dir: "bench", may: "github.com/HdrHistogram/hdrhistogram-go",
 		reason: "it measures through the public wire, as a stranger"},
 	{dir: "cmd/talon", may: "uring sched qos origin peerwire coordinator server admin " +
-		"github.com/spf13/cobra github.com/spf13/pflag github.com/knadh/koanf",
+		"github.com/spf13/cobra github.com/spf13/pflag github.com/knadh/koanf go.yaml.in/yaml",
 		reason: "it wires the rooms together; whatever else it needs belongs into one"},
 	{dir: "cmd/mksample",
 		reason: "it makes files"},

@@ -35,7 +35,7 @@ func TestDrainPhases(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				var got []stop
-				d := &drain{delay: tt.delay, timeout: 30 * s, log: slog.New(slog.DiscardHandler),
+				d := &drain{times: func() (_, _ time.Duration) { return tt.delay, 30 * s }, log: slog.New(slog.DiscardHandler),
 					stop: func(timeout time.Duration) { got = append(got, stop{time.Since(began), timeout}) }}
 				signals, ended := make(chan os.Signal, 4), make(chan struct{})
 				for i, at := range tt.signals {

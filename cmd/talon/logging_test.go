@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -13,10 +14,7 @@ import (
 func TestLogFormat(t *testing.T) {
 	for format, isJSON := range map[string]bool{"json": true, "text": false, "auto": true /* a buffer is no terminal */} {
 		var b bytes.Buffer
-		log, err := newLogger(&b, "info", format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := newLogger(&b, new(slog.LevelVar), format)
 		log.Info("hello", "rings", 2)
 		if json.Valid(b.Bytes()) != isJSON || !strings.Contains(b.String(), "hello") {
 			t.Errorf("--log-format=%s printed %q", format, b.String())
@@ -27,10 +25,13 @@ func TestLogFormat(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	for level, want := range map[string]int{"debug": 3, "info": 2, "warn": 1, "error": 0, "WARN": 1} {
 		var b bytes.Buffer
-		log, err := newLogger(&b, level, "text")
+		least := new(slog.LevelVar)
+		log := newLogger(&b, least, "text") // a level may change afterwards
+		l, err := parseLevel(level)
 		if err != nil {
 			t.Fatal(err)
 		}
+		least.Set(l)
 		log.Debug("d")
 		log.Info("i")
 		log.Warn("w")
@@ -39,7 +40,7 @@ func TestLogLevel(t *testing.T) {
 		}
 	}
 	for _, level := range []string{"", "loud", "info+2", "-4"} {
-		if _, err := newLogger(&bytes.Buffer{}, level, "text"); err == nil {
+		if _, err := parseLevel(level); err == nil {
 			t.Errorf("--log-level=%s was taken", level)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main without the process: one line per error, and its exit code.
+// run is main without the process: a line for each thing that is wrong, and an
+// exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -22,8 +23,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	if err != nil {
-		code, line := explain(err, cmd.CommandPath())
-		fmt.Fprintf(stderr, "talon: %s\n", line)
+		code, lines := explain(err, cmd.CommandPath())
+		for _, line := range lines {
+			fmt.Fprintf(stderr, "talon: %s\n", line)
+		}
 		return code
 	}
 	return exitOK
@@ -39,8 +42,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
-	root.AddCommand(newServe(), newVersion())
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newServe(), newConfig(), newVersion())
 	return root
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
+	clearSettings()
 	before := openFDs()
 	code := l.m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
@@ -36,6 +38,15 @@ func (l leakChecked) Run() int {
 		code = 1
 	}
 	return code
+}
+
+// clearSettings keeps the TALON_ variables of whoever runs the tests out of them.
+func clearSettings() {
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, envPrefix) {
+			_ = os.Unsetenv(name) // a name that was found can be unset
+		}
+	}
 }
 
 // openFDs counts descriptors but not the runtime's own epoll instance and
@@ -53,7 +64,8 @@ func openFDs() (n int) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:           "testdata/script",
+		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 		},

@@ -32,3 +32,10 @@ func filesShort(limit uint64, connections, openFiles, rings int) string {
 	return fmt.Sprintf("%d open files are allowed but the bounds add up to %d: raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections or --open-files",
 		limit, need)
 }
+
+// noFileLimit is what raiseNoFile would raise the limit to.
+func noFileLimit() (uint64, error) {
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	return limit.Max, err
+}

@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/talon-worker/talon/server"
 )
 
-func parsed(t *testing.T, args ...string) serveFlags {
+func parsed(t *testing.T, args ...string) *effective {
 	t.Helper()
-	var f serveFlags
-	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	f.bind(fs)
-	if err := fs.Parse(args); err != nil {
+	cmd := newServe()
+	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	return f
+	e, found := calledWith(cmd.Flags()).read()
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	return e
 }
 
 // TestFlagsReachConfig changes every flag of the data plane and wants each to
@@ -65,7 +65,7 @@ func TestTenantNames(t *testing.T) {
 		"x2345678901234567890123456789012345678901234567890123456789012345": false, // 65
 	} {
 		f := parsed(t, "--origin=.", "--anonymous-tenant="+name)
-		if err := f.check(); (err == nil) != ok {
+		if err := f.checkTenant(); (err == nil) != ok {
 			t.Errorf("tenant %q: %v", name, err)
 		}
 	}

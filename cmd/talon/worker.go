@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/talon-worker/talon/admin"
@@ -22,8 +23,11 @@ const ringAnswer = time.Second
 
 // worker is everything of one process, opened and bound but not yet running.
 type worker struct {
-	flags   serveFlags
+	call    call       // what conf was made of
+	conf    *effective // in force; of a running worker only reload writes to it, and only live settings
+	level   *slog.LevelVar
 	log     *slog.Logger
+	reread  atomic.Pointer[problems] // why the last SIGHUP changed nothing, or nil
 	origin  *origin.Dir
 	admin   *admin.Server // nil when turned off
 	server  *server.Server
@@ -32,43 +36,43 @@ type worker struct {
 }
 
 // start opens the origin and binds both ports, or leaves nothing open.
-func start(f serveFlags, log *slog.Logger) (*worker, error) {
+func (w *worker) start() error {
 	if err := uring.Probe(); err != nil {
-		return nil, err
+		return err
 	}
 	files, err := raiseNoFile()
 	if err != nil {
-		return nil, cannot("raise the limit of open files: %w", err)
+		return cannot("raise the limit of open files: %w", err)
 	}
-	w := &worker{flags: f, log: log}
 	if err := w.open(); err != nil {
 		w.close()
-		return nil, err
+		return err
 	}
 	w.started = time.Now()
 	w.announce(files)
-	return w, nil
+	return nil
 }
 
 // open fills w as far as it gets; close undoes that much.
 func (w *worker) open() (err error) {
-	if w.origin, err = origin.OpenDir(w.flags.origin); err != nil {
+	if w.origin, err = origin.OpenDir(w.conf.origin); err != nil {
 		return cannot("%w", err)
 	}
-	cfg := w.flags.config()
+	cfg := w.conf.config()
 	cfg.Origin, cfg.Logger = w.origin, w.log
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
 	}
-	if w.flags.admin != "" {
-		if w.admin, err = admin.Listen(w.flags.admin, w.log); err != nil {
+	if w.conf.admin != "" {
+		if w.admin, err = admin.Listen(w.conf.admin, w.log); err != nil {
 			return cannot("admin: %w; --admin takes another address, or none", err)
 		}
 	}
 	if w.server, err = server.New(cfg); err != nil {
 		return cannot("%w", err)
 	}
-	w.drain.delay, w.drain.timeout, w.drain.log, w.drain.stop = w.flags.drainDelay, w.flags.drainTimeout, w.log, w.server.Drain
+	w.drain.times = func() (delay, timeout time.Duration) { return w.conf.drainDelay, w.conf.drainTimeout }
+	w.drain.log, w.drain.reload, w.drain.stop = w.log, w.reload, w.server.Drain
 	return nil
 }
 
@@ -80,9 +84,9 @@ func (w *worker) announce(files uint64) {
 		adminAddr = w.admin.Addr()
 	}
 	w.log.Info("serving", "version", b.Version, "data", w.server.Addr().String(), "admin", adminAddr,
-		"origin", w.originPath(), "rings", w.rings(), "policy", tenants.Note)
-	if short := filesShort(files, w.flags.maxConnections, w.flags.openFiles, w.rings()); short != "" {
-		w.log.Warn(short)
+		"origin", w.conf.originPath(), "rings", ringCount(w.conf.rings), "policy", tenants.Note)
+	for _, warning := range w.conf.warnings(files) {
+		w.log.Warn(warning)
 	}
 	if w.admin != nil && !isLoopback(w.admin.Addr()) {
 		w.log.Warn("the admin port has no authentication and is not on loopback: whoever reaches it can read profiles", "admin", w.admin.Addr())
@@ -114,7 +118,7 @@ func (w *worker) serveAdmin() {
 	err := w.admin.Serve(admin.Worker{
 		Build:   build(),
 		Addr:    w.server.Addr().String(),
-		Origin:  w.originPath(),
+		Origin:  w.conf.originPath(),
 		Tenants: w.tenants(),
 		Started: w.started,
 		Rings: func() ([]admin.Ring, error) {
@@ -123,7 +127,9 @@ func (w *worker) serveAdmin() {
 		},
 		Shared:         func() admin.Shared { return admin.Shared(w.server.Shared()) },
 		Draining:       func() bool { return w.drain.begun.Load() || w.server.Draining() },
-		OriginReadable: func() error { return readable(w.flags.origin) },
+		OriginReadable: func() error { return readable(w.conf.origin) },
+		ConfigStale:    w.stale,
+		SetLogLevel:    w.setLogLevel,
 	})
 	if err != nil {
 		w.log.Error("the admin port has failed", "error", err)
@@ -150,25 +156,26 @@ func (w *worker) close() {
 // tenants says who requests are, as long as there is neither policy nor
 // coordinator to say more.
 func (w *worker) tenants() admin.Tenants {
-	if w.flags.anonymousTenant == "" {
+	if w.conf.anonymousTenant == "" {
 		return admin.Tenants{Mode: "none",
 			Note: "no policy, no coordinator, no anonymous tenant: every request is answered 401"}
 	}
-	return admin.Tenants{Mode: "anonymous", Anonymous: w.flags.anonymousTenant,
-		Note: "no policy, no coordinator: every request is tenant " + w.flags.anonymousTenant + ", without limits"}
+	return admin.Tenants{Mode: "anonymous", Anonymous: w.conf.anonymousTenant,
+		Note: "no policy, no coordinator: every request is tenant " + w.conf.anonymousTenant + ", without limits"}
 }
 
-func (w *worker) rings() int {
-	if w.flags.rings > 0 {
-		return w.flags.rings
+// ringCount is what --rings means.
+func ringCount(rings int) int {
+	if rings > 0 {
+		return rings
 	}
 	return runtime.NumCPU()
 }
 
-func (w *worker) originPath() string {
-	abs, err := filepath.Abs(w.flags.origin)
+func (f *serveFlags) originPath() string {
+	abs, err := filepath.Abs(f.origin)
 	if err != nil {
-		return w.flags.origin
+		return f.origin
 	}
 	return abs
 }
