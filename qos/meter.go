@@ -10,12 +10,12 @@ package qos
 // holds afterwards; so whatever workers do inside their ceilings, and however late they tell, the level that all of it leaves is at least
 // -rate*advance, less what allowances and refunds let through: at most one local burst per worker.
 type meter struct {
-	limit  Limit
-	cfg    *Config
-	self   WorkerID
-	policy *Policy
-	level  Level
-	free0  uint64 // use reported under generations up to this one is not charged: the limit was off
+	limit     Limit
+	cfg       *Config
+	self      WorkerID
+	policy    *Policy
+	level     Level
+	uncounted uint64 // use reported under generations up to this one is not charged: the limit was off
 
 	owned   OwnerEpoch
 	version *uint64 // of the owner's newest snapshot: one count for all its meters, so that a forgotten one does not begin again
@@ -244,7 +244,7 @@ func (m *meter) apply(r *reporter, to Total, generation uint64) {
 	r.total = to
 	m.used += change
 	switch {
-	case !m.policy.Limits(), generation <= m.free0:
+	case !m.policy.Limits(), generation <= m.uncounted:
 	case change > 0:
 		m.level.Take(change)
 		m.debt = max(m.debt, -m.level.Now())

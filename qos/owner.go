@@ -93,7 +93,7 @@ func (o *Owner) SetPolicy(p *Policy, now int64) error {
 func (m *meter) retune(p *Policy, now int64) {
 	limited := m.policy.Limits()
 	if !limited {
-		m.free0 = m.policy.Generation
+		m.uncounted = m.policy.Generation
 	}
 	m.advance(now)
 	m.policy = p

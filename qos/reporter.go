@@ -198,7 +198,7 @@ func (r *Reporter) silence(c *Cell, now int64) {
 		c.rep.due = now + 1 // noted again already
 		return
 	}
-	if need, _ := c.waiting(); (r.total(c) != c.rep.sent || need > 0) && c.note.CompareAndSwap(quiet, active) {
+	if (r.total(c) != c.rep.sent || r.saying(c) != c.rep.sentMore || c.anyWaits()) && c.note.CompareAndSwap(quiet, active) {
 		c.rep.due = now + 1
 		return
 	}
