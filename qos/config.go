@@ -73,10 +73,7 @@ func (c *Config) Validate() error {
 
 // bootstrap is the allowance of rule 9 for a policy: what may be unacknowledged without a fresh view.
 func (c *Config) bootstrap(p *Policy) int64 {
-	if p.Metric.Requests() {
-		return min(c.BootstrapIops, p.LocalBurst)
-	}
-	return min(c.BootstrapBytes, p.LocalBurst)
+	return min(c.bootstrapOf(p.Metric), p.LocalBurst)
 }
 
 // threshold is the least unacknowledged use that is worth an early report.
