@@ -140,7 +140,7 @@ var mutants = []mutant{
 		tests: "TestHandOverKeepsEverything",
 	}, {
 		name: "a missed ring is ignored", file: "owner.go",
-		old: "kept := o.ring != 0 && before == o.ring", new: "kept := o.ring != 0 && before != 0",
+		old: "kept, acts := o.ring != 0 && before == o.ring, o.Acts(now)", new: "kept, acts := o.ring != 0 && before != 0, o.Acts(now)",
 		tests: "TestKeptAndMissedRings",
 	}, {
 		name: "idle eviction forgets debt", file: "meter.go",
