@@ -256,7 +256,7 @@ func (m *meter) apply(r *reporter, to Total, generation uint64) {
 
 // bury frees the ceilings that the worker has named dead: it will not charge under them, so what is left of them is nobody's.
 func (m *meter) bury(r *reporter, dead Mark) {
-	if dead.Compare(r.high.mark) < 0 || r.high == (grant{}) {
+	if dead.Compare(r.high.mark) < 0 || r.high.mark == (Mark{}) { // nothing issued: what is promised waits for its push
 		return
 	}
 	r.high, r.low = r.low, grant{}

@@ -795,3 +795,22 @@ func BenchmarkApply(b *testing.B) {
 		})
 	}
 }
+
+// TestServedNeedOutlivesAReportBeforeItsPush: a need is served, the push waits for budget, and the reporter happens to report meanwhile: the promise stays.
+func TestServedNeedOutlivesAReportBeforeItsPush(t *testing.T) {
+	b := newOwnerBench(t, nil)
+	b.ask("z", 108, 0, 0)
+	if s := b.ask("a", 0, 5, 5); !s.Queued {
+		t.Fatalf("%+v", s)
+	}
+	b.now += 20 * ms
+	m := b.meter()
+	m.tick(b.now) // served, and not pushed yet
+	if m.reporters["a"].reserved != 5 {
+		t.Fatalf("reserved %d", m.reporters["a"].reserved)
+	}
+	b.ask("y", 0, 50, 50) // takes what else there is, and more
+	if s := b.ask("a", 0, 5, 5); s.Remaining < 5 || s.Queued {
+		t.Fatalf("%+v: want the 5 that were promised", s)
+	}
+}
