@@ -21,7 +21,7 @@ func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision,
 			w.unknow(lim, u.limit)
 		}
 		u.known, u.free = -1, u.charged
-		if u.generation == 0 {
+		if u.generation == 0 && !held {
 			w.fail("%s admits %d of %v without a policy", k.id, n, u.place)
 		}
 		return
@@ -126,7 +126,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.changeHands(k, lim, i)
 		lim.mark = s.Mark.Owner
 	}
-	u := w.lives[l.life].use(i)
+	u := l.use
 	if u.known < 0 { // it counts from the base that the report names, as the owner does
 		u.backKnown = s.Acknowledged.Refunded
 	} else if back := s.Acknowledged.Refunded - u.backKnown; back > 0 {
@@ -134,6 +134,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		u.backKnown = s.Acknowledged.Refunded
 	}
 	u.know(lim, s.Acknowledged.Charged)
+	u.usedKnown = s.Acknowledged.Used()
 	lim.level = s.Level
 	if !lim.policy.Limits() || lim.off {
 		w.unknow(lim, i) // the owner starts over when it limits again
@@ -146,10 +147,36 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.resync(lim, i, s.Level)
 		return
 	}
+	if lim.before == nil {
+		w.checkPromised(k, lim, i, s)
+	}
 	lim.ideal.to(w.now)
 	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1 {
 		w.fail("%v: owner %s has level %d with %d units unreported, an ideal bucket has %d: %d too many",
 			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.level, over)
+	}
+}
+
+// checkPromised holds what workers may still spend against what the owner has to pay for it with: the room under every ceiling in force is at
+// most the level and the advance. Use through allowances takes from the level what was promised to others: at most a local burst for each
+// worker. A promise that is forgotten shows here before anybody spends it.
+func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapshot) {
+	promised, users := int64(0), int64(0)
+	for _, l := range w.lives {
+		u := l.use(i)
+		if u == nil || u.charged == 0 {
+			continue
+		}
+		users++
+		if u.owner == s.Mark.Owner && l.alive && w.workers[l.slot].clock.read(w.now) < u.fresh {
+			promised += max(u.ceiling-u.usedKnown, 0)
+		}
+	}
+	advance := mul(lim.policy.Rate, int64(w.setup.Config.Advance), 1e9) + 1
+	paid := max(s.Level+advance, lim.demand.Need) + users*lim.local
+	if promised > paid {
+		w.fail("%v: workers may still spend %d under views in force, and owner %s has level %d, %d of advance and %d users' bursts of %d",
+			lim.name, promised, k.id, s.Level, advance, users, lim.local)
 	}
 }
 

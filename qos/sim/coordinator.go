@@ -109,7 +109,8 @@ func (w *World) learnPolicy(k *worker, i int32, version int, local int64) {
 	}
 	if p.Generation == 0 {
 		w.result.Branches[Dropped]++
-		k.ledger.DropPolicy(w.limits[i].policy.Limit(), local)
+		k.ledger.DropPolicy(w.limits[i].name, local)
+		k.owner.DropPolicy(w.limits[i].name)
 		if u != nil {
 			u.generation, u.fresh = 0, 0
 		}
@@ -122,9 +123,33 @@ func (w *World) learnPolicy(k *worker, i int32, version int, local int64) {
 		w.fail("%s: %v", k.id, err)
 	}
 	if u != nil {
-		u.cell = k.ledger.Cell(p.Limit())
+		if c := k.ledger.Cell(p.Limit()); c != u.cell {
+			u = w.remade(k, u, c)
+		}
 		u.generation, u.fresh = p.Generation, 0
 	}
+}
+
+// remade gives a worker the use of a cell that was made anew: it counts from zero, under a name of its own. What was used of the old one counts
+// like the use of an incarnation that has died.
+func (w *World) remade(k *worker, old *use, c *qos.Cell) *use {
+	u := old
+	if old.charged > 0 {
+		fresh := *old
+		fresh.tally = tally{known: w.limits[old.limit].unknown(), spare: old.spare, spareAt: old.spareAt}
+		u = &fresh
+		k.life.replace(old, u)
+		old.life = &life{n: int32(len(w.lives)), slot: k.slot, uses: []*use{old}}
+		w.lives = append(w.lives, old.life)
+	}
+	for r := range u.lanes {
+		if u.lanes[r].view != nil {
+			u.lanes[r].view = c.View()
+		}
+		u.lanes[r].told = 0
+	}
+	u.cell = c
+	return u
 }
 
 // learnRing takes in the newest ring shown, and hands over what has moved away.
@@ -172,6 +197,12 @@ func (w *World) enact(i int32, p qos.Policy) {
 	lim.newest = p.Generation
 	lim.local, lim.top = max(lim.local, p.LocalBurst), max(lim.top, p.Rate)
 	w.retune(lim, max(old.Rate, p.Rate), max(old.Burst, p.Burst))
+	w.tellAll()
+}
+
+// remove takes a policy away. Nothing is admitted by whoever knows; the numbers that others still act upon stay in force for the checks.
+func (w *World) remove(i int32) {
+	w.coord.policies[i] = append(w.coord.policies[i], qos.Policy{})
 	w.tellAll()
 }
 

@@ -43,6 +43,7 @@ const (
 	CoordDown              // nobody does
 	CoordUp
 	Policy    // of limit A becomes Policy
+	Remove    // the policy of limit A is removed
 	Want      // demand for limit A becomes Demand
 	LagWorker // A takes up to N ns for each message
 	Shutdown  // A stops admitting, flushes and goes
@@ -56,7 +57,7 @@ var opNames = [...]string{
 	CutLink: "cut link", MendLink: "mend link", Isolate: "isolate", Rejoin: "rejoin", Deafen: "deafen", Mute: "mute", Split: "split",
 	MendAll: "mend all", Pause: "pause", Resume: "resume", Crash: "crash", Start: "start", Zombie: "zombie", CrashOwner: "crash owner",
 	PauseOwner: "pause owner", IsolateOwner: "isolate owner", Ring: "ring", Flap: "flap", CutCoord: "cut coordinator", MendCoord: "mend coordinator",
-	CoordDown: "coordinator down", CoordUp: "coordinator up", Policy: "policy", Want: "want", LagWorker: "lag", Shutdown: "shutdown", Losses: "losses",
+	CoordDown: "coordinator down", CoordUp: "coordinator up", Policy: "policy", Remove: "remove policy", Want: "want", LagWorker: "lag", Shutdown: "shutdown", Losses: "losses",
 }
 
 func (d Deed) String() string {
@@ -105,6 +106,8 @@ func (w *World) Do(d Deed) {
 	case Policy:
 		w.enact(int32(d.A), *d.Policy)
 		w.result.Faults[PolicyChange]++
+	case Remove:
+		w.remove(int32(d.A))
 	case Want:
 		w.spread(int32(d.A), *d.Demand)
 	case LagWorker:

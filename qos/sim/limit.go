@@ -107,6 +107,7 @@ func (l *limit) allowed(s *Setup) int64 {
 type tally struct {
 	charged, refunded int64
 	backKnown         int64  // refunds that some owner has taken in
+	usedKnown         int64  // net use known to the acting owner
 	free              int64  // charged when it was last charged without a limit
 	known             int64  // charges of it applied by the acting owner; -1 not heard of yet
 	era               uint64 // of the meter, when it last charged

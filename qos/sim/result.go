@@ -121,6 +121,16 @@ func (r *Result) Add(o *Result) {
 	r.Refused += o.Refused
 }
 
+// stats prints the counters of production code.
+func stats(b *strings.Builder, who string, of any) {
+	fmt.Fprintln(b, who)
+	for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
+		if v.Field(i).Kind() == reflect.Uint64 {
+			fmt.Fprintf(b, "  %-44v %12d\n", v.Type().Field(i).Name, v.Field(i).Uint())
+		}
+	}
+}
+
 func addAll(to, from []int64) {
 	for i := range to {
 		to[i] += from[i]
@@ -141,6 +151,8 @@ func (r *Result) Table() string {
 	for i := range numBranches {
 		line(i, r.Branches[i])
 	}
+	stats(&b, "reporters", r.Reporter)
+	stats(&b, "owners", r.Owner)
 	b.WriteString("what owners answered\n")
 	for i := range int(qos.UnknownVersion) + 1 {
 		line(qos.Refusal(i), r.Refusals[i])

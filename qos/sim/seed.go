@@ -28,8 +28,28 @@ func FromSeed(seed uint64) Setup {
 		s.Measure = max(s.Measure, min(mul(400*l.Heal.Need, 1e9, min(l.Heal.Rate, l.Policy.Rate)), 2e9))
 	}
 	d.faults(&s)
+	fill(&s)
 	sortTimed(&s)
 	return s
+}
+
+// fill lets the first owners' buckets, which start exhausted, fill up before anything is wanted.
+func fill(s *Setup) {
+	wait := int64(0)
+	for i := range s.Limits {
+		p := &s.Limits[i].Policy
+		wait = max(wait, mul(p.Burst, 1e9, p.Rate))
+	}
+	wait += 3 * int64(s.Config.Confirm)
+	for i := range s.Faults {
+		s.Faults[i].At += wait
+	}
+	s.Faulty += wait
+	for i := range s.Limits {
+		d := s.Limits[i].Demand
+		s.Limits[i].Demand = Demand{Need: d.Need}
+		s.Faults = append(s.Faults, Timed{wait, Deed{Op: Want, A: i, Demand: &d}})
+	}
 }
 
 func sortTimed(s *Setup) {
@@ -95,6 +115,9 @@ func (d drawer) limit(i int, s *Setup) LimitSetup {
 	}
 	p.Rate = perSecond * need
 	p.Burst = max(mul(p.Rate, d.between(8, 120), 1000), need*d.between(2, 8))
+	if d.one(4) { // deep, and slow to come back: what is forgotten of it shows
+		p.Burst = mul(p.Rate, d.between(500, 3000), 1000)
+	}
 	p.LocalBurst = max(p.Burst/[]int64{1, 2, 4, 8}[d.IntN(4)], need)
 	p.OnLimit = []qos.OnLimit{qos.Pace, qos.Pace, qos.Reject}[d.IntN(3)]
 	l := LimitSetup{Policy: p, Deadline: d.between(20e6, 400e6), Queue: 1024, Pair: -1}
@@ -156,7 +179,7 @@ func (d drawer) faults(s *Setup) {
 
 func (d drawer) classes() []func(*Setup) {
 	return []func(*Setup){
-		d.partitions, d.oneWays, d.pauses, d.crashes, d.ownerFaults, d.moves, d.coordinator, d.policies, d.lags, d.demands, d.flaps, d.shutdowns, d.zombies,
+		d.partitions, d.oneWays, d.pauses, d.crashes, d.ownerFaults, d.moves, d.coordinator, d.policies, d.lags, d.demands, d.flaps, d.shutdowns, d.zombies, d.cutOffs,
 	}
 }
 
@@ -250,6 +273,9 @@ func (d drawer) policies(s *Setup) {
 		p.Enabled = !d.one(5)
 		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Policy, A: i, Policy: &p}})
 	}
+	if d.one(3) {
+		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Remove, A: d.IntN(len(s.Limits))}})
+	}
 	for i := range s.Limits { // at the end the policy whose liveness is owed
 		p := s.Limits[i].Policy
 		s.Faults = append(s.Faults, Timed{s.Faulty - 1, Deed{Op: Policy, A: i, Policy: &p}})
@@ -269,6 +295,20 @@ func (d drawer) demands(s *Setup) {
 		p := s.Limits[i].Policy
 		next := d.demand(p.Rate*d.between(0, 60)/10, s.Limits[i].Demand.Need)
 		s.Faults = append(s.Faults, Timed{d.between(50e6, s.Faulty), Deed{Op: Want, A: i, Demand: &next}})
+	}
+}
+
+// cutOffs lets all demand come on one worker after the other, and cuts each off when it has just been given what it asked for.
+func (d drawer) cutOffs(s *Setup) {
+	i := d.IntN(len(s.Limits))
+	p, need := s.Limits[i].Policy, s.Limits[i].Demand.Need
+	op := []Op{Mute, Isolate}[d.IntN(2)]
+	for a, at := d.worker(s), d.between(300e6, 500e6); at < s.Faulty; a, at = a+1, at+d.between(20e6, 120e6) {
+		hot := Demand{Rate: p.Rate * 20, Need: need, Shape: OneHot, Hot: a % s.Workers}
+		s.Faults = append(s.Faults, Timed{at, Deed{Op: Want, A: i, Demand: &hot}}, Timed{at + d.between(800e3, 4e6), Deed{Op: op, A: a % s.Workers}})
+		if d.one(2) {
+			s.Faults = append(s.Faults, Timed{min(at+d.between(30e6, 600e6), s.Faulty), Deed{Op: Rejoin, A: a % s.Workers}})
+		}
 	}
 }
 

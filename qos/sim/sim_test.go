@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -83,6 +84,14 @@ func checkCoverage(t *testing.T, r *Result) {
 	for f := range numFaults {
 		if r.Faults[f] < 1000 {
 			t.Errorf("%v: only %d times", f, r.Faults[f])
+		}
+	}
+	for _, of := range []any{r.Reporter, r.Owner} {
+		for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
+			name := v.Type().Field(i).Name
+			if v.Field(i).Kind() == reflect.Uint64 && v.Field(i).Uint() < 1000 && name != "Bad" { // Bad is for liars: see hostile
+				t.Errorf("%v.%s: only %d times", v.Type(), name, v.Field(i).Uint())
+			}
 		}
 	}
 	for b := range numBranches {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/talon-worker/talon/qos"
 )
@@ -71,6 +72,13 @@ func (l *life) add(u *use) {
 			l.byKey[u.limit] = u
 		}
 	} else if len(l.uses) > few {
+		l.byKey[u.limit] = u
+	}
+}
+
+func (l *life) replace(old, u *use) {
+	l.uses[slices.Index(l.uses, old)] = u
+	if l.byKey != nil {
 		l.byKey[u.limit] = u
 	}
 }
@@ -194,7 +202,7 @@ func (w *World) report(k *worker, a *qos.Addressed) {
 	w.checkReport(k, u, &a.Report)
 	w.trace(uint64(a.Report.Total.Charged), uint64(a.Report.Sequence))
 	w.result.Reports++
-	l := letter[qos.UsageReport]{from: k.slot, life: k.life.n, body: a.Report}
+	l := letter[qos.UsageReport]{from: k.slot, use: u, body: a.Report}
 	send(w, k, a.To, aReport, &w.reports, &l, reportBytes+len(a.Report.Key.Tenant)+len(k.id))
 }
 

@@ -52,7 +52,7 @@ type World struct {
 // A letter is a message with its sender.
 type letter[T any] struct {
 	from int32 // slot
-	life int32 // the incarnation that sent it
+	use  *use  // what a report is about
 	body T
 }
 
