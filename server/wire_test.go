@@ -348,12 +348,18 @@ func TestWireWhole(t *testing.T) {
 func TestWireSplit(t *testing.T) {
 	w := startWireRig(t, nil)
 	w.abort = true
+	some := 1
+	if raceEnabled || testing.Short() {
+		some = 5 // every fifth cut, another one of each input
+	}
 	var tries []*wireTry
 	for i := range wireCases {
 		c := &wireCases[i]
 		cuts := cutsOf(c.in)
-		for _, cut := range cuts {
-			tries = append(tries, c.try(cut))
+		for j, cut := range cuts {
+			if (i+j)%some == 0 {
+				tries = append(tries, c.try(cut))
+			}
 		}
 		tries = append(tries, c.try(cuts...))
 	}
