@@ -434,7 +434,7 @@ func TestWireRefusedWhateverIsAskedFor(t *testing.T) {
 		}
 		for _, target := range []struct{ path, lines string }{
 			{"/ten", ""}, {"/nope", ""}, {"/large", ""}, {"/b/%", ""}, {"/ten", "Range: bytes=0-1\r\n"}, {"/ten", "Range: bytes=10-\r\n"},
-			{"/ten", "If-None-Match: *\r\n"}, {"/ten", "If-Match: \"x\"\r\n"},
+			{"/ten", "If-None-Match: *\r\n"}, {"/ten", "If-Match: \"x\"\r\n"}, {"/ten", "Authorization: Bearer a.b\r\n"},
 		} {
 			in := method + " " + target.path + line[version:] + target.lines + header
 			if c.want == faultFold && target.lines != "" && (header[0] == ' ' || header[0] == '\t') {
