@@ -42,7 +42,8 @@
 //	                                                    ^
 //	any state, on failure, timeout or drain ------------'
 //
-// verifying, between the last byte read of a file and sending or finish, lasts to
+// reading may also end in lingering, when the worker drains or a header takes too
+// long. verifying, between the last byte read of a file and sending or finish, lasts to
 // the end of the turn (verify.go). lingering: our FIN is sent; what the client still sends is discarded until its
 // FIN, so that the answer is not lost to a reset. closing: the socket is shut
 // down and its operations are cancelled; the slot stays taken until every
