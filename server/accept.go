@@ -17,17 +17,29 @@ const (
 	// looks for what other loops have given back, in ns.
 	budgetLook = 20e6
 
-	// shedMost is how many connections are closed at one time to make room, and
-	// how much of the budget is kept free for newcomers: one look at all
-	// connections then pays for that many.
+	// headroomMost bounds the part of the budget that is kept free for newcomers.
+	headroomMost = 1024
+
+	// shedMost is how many connections are closed at one time to make room: one
+	// look at all connections then pays for that many.
 	shedMost = 64
+
+	// burstMost is how many connections may be open beyond the budget while as
+	// many others are being closed for them.
+	burstMost = 512
 
 	// turnedAwayMost is how many clients one rest turns away through the reserve.
 	turnedAwayMost = 64
 )
 
-// headroomOf is the part of a budget that is kept free for newcomers.
-func headroomOf(budget int) int { return min(budget/64, shedMost) }
+// headroomOf is the part of a budget that those who ask for nothing leave free for
+// newcomers.
+func headroomOf(budget int) int { return min(budget/16, headroomMost) }
+
+// burstOf is how many slots there are beyond a budget: a multishot accept brings
+// what has come to the backlog since the last turn, and those who are closed for it
+// need a turn or two to go. A slot is half a KiB.
+func burstOf(budget int) int { return 1 + min(budget/2, burstMost) }
 
 // acceptState is the listener's side of a loop: a multishot accept that is
 // armed, being cancelled, or resting.
@@ -84,7 +96,7 @@ func (l *loop) keepAccepting() {
 	if l.now.mono >= a.lookAt {
 		a.lookAt = l.now.mono + budgetLook
 		if a.shedding == 0 && l.someoneWaits() {
-			l.shed(1 + l.headroom)
+			l.shed()
 		}
 	}
 }
@@ -114,7 +126,7 @@ func (l *loop) admitConn(fd int) {
 	a := &l.accepting
 	left := int(l.budget.Add(-1))
 	if left+a.shedding < l.headroom {
-		l.shed(1 + l.headroom)
+		l.shed()
 	}
 	if left+a.shedding < 0 || len(l.free) == 0 {
 		l.budget.Add(1)
@@ -141,11 +153,11 @@ func (l *loop) open(fd int) {
 	l.arm(c, opRecv)
 }
 
-// shed closes the n connections that have gone longest without asking for
+// shed closes a few connections, those that have gone longest without asking for
 // anything, or without coming to the end of it; never one that is being answered,
 // and never one of this turn. Newcomers get their places.
-func (l *loop) shed(n int) (closed int) {
-	l.oldest = l.waiting.oldest(l.oldest[:0], n, l.now.mono)
+func (l *loop) shed() (closed int) {
+	l.oldest = l.waiting.oldest(l.oldest[:0], cap(l.oldest), l.now.mono)
 	for _, slot := range l.oldest {
 		l.accepting.shedding++
 		l.close(&l.conns[slot], ClosedForRoom)
@@ -162,7 +174,7 @@ func (l *loop) outOfFiles() {
 	l.accepting.restUntil = l.now.mono + acceptBackoff
 	fd := l.files.Evict()
 	l.closeFile(fd)
-	if l.shed(1+l.headroom) == 0 && fd < 0 {
+	if l.shed() == 0 && fd < 0 {
 		l.turnAwayBacklog()
 	}
 }

@@ -3,8 +3,11 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,26 +85,36 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// connect opens one more connection, from one of eight addresses: one has too few
-// ports for the full number.
+// connect opens one more connection.
 func (a *attack) connect(recvBuffer int) int {
 	a.t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := connectFrom(len(a.fds), a.s.Addr(), recvBuffer)
 	if err != nil {
-		a.t.Fatal(err)
+		a.t.Fatalf("connection %d: %v", len(a.fds), err)
 	}
 	a.fds = append(a.fds, fd)
+	return fd
+}
+
+// connectFrom connects from one of eight addresses: one has too few ports for the
+// full number.
+func connectFrom(i int, to netip.AddrPort, recvBuffer int) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
 	unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	if recvBuffer > 0 {
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, recvBuffer)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, byte(2 + len(a.fds)%8)}}); err != nil {
-		a.t.Fatal(err)
+	if err = unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, byte(2 + i%8)}}); err == nil {
+		err = unix.Connect(fd, sockaddr(to))
 	}
-	if err := unix.Connect(fd, sockaddr(a.s.Addr())); err != nil {
-		a.t.Fatalf("connection %d: %v", len(a.fds), err)
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
 	}
-	return fd
+	return fd, nil
 }
 
 // say sends what the socket takes at once and returns how much that was.
@@ -110,12 +123,19 @@ func say(fd int, text []byte) int {
 	return max(n, 0)
 }
 
-// dialGood is a client that must be served: on a connection of its own, twice.
+// dialGood is a client that must be served: on a connection of its own, twice. Only
+// in the full attacks may it be told to try again.
 func (a *attack) dialGood() {
 	a.t.Helper()
 	c := a.dial()
-	for range 2 {
-		if resp, body := c.get("/o"); resp.StatusCode != 200 || !bytes.Equal(body, pattern(4000, 1)) {
+	for again := 0; again < 2; again++ {
+		resp, body := c.get("/o")
+		if fullAttack && resp.StatusCode == 503 && again == 0 {
+			c.conn.Close()
+			c, again = a.dial(), -1
+			continue
+		}
+		if resp.StatusCode != 200 || !bytes.Equal(body, pattern(4000, 1)) {
 			a.t.Fatalf("a good client got %d, %d bytes", resp.StatusCode, len(body))
 		}
 	}
@@ -162,7 +182,10 @@ func (a *attack) over() {
 // room for another's header.
 func TestAttackSlowloris(t *testing.T) {
 	n := attackers(5000, 300)
-	a := startAttack(t, n, func(c *Config) { c.MaxConnections = 8192; c.HeaderTimeout = time.Duration(attackers(10, 1)) * time.Second })
+	a := startAttack(t, n, func(c *Config) {
+		c.MaxConnections = 8192
+		c.HeaderTimeout = time.Duration(attackers(10, 1)) * time.Second
+	})
 	for range n {
 		say(a.connect(0), []byte("GET /o HTTP/1.1\r\nX"))
 	}
@@ -210,21 +233,64 @@ func TestAttackSlowReaders(t *testing.T) {
 func TestAttackSilence(t *testing.T) {
 	n := attackers(20000, 1500)
 	limit := attackers(DefaultMaxConnections, 1024)
-	a := startAttack(t, n, func(c *Config) { c.MaxConnections = limit })
-	for i := range n {
-		a.connect(0)
-		if i%(n/50) == 0 {
-			a.dialGood()
+	a := startAttack(t, limit/2, func(c *Config) { c.MaxConnections = limit })
+	crowds := []*exec.Cmd{a.gather(n / 2), a.gather(n / 2)}
+	seen := func(s *Stats) bool { return s.Accepted+s.RefusedBudget >= uint64(n) }
+	for s := a.stats(); !seen(&s); s = a.stats() {
+		a.dialGood()
+		if s.Open > uint64(limit+burstOf(limit)) {
+			t.Fatalf("%d connections are open, the limit is %d", s.Open, limit)
 		}
 	}
-	if free := a.s.Shared().ConnectionsFree; a.stats().Open > uint64(limit) || free > uint64(limit) {
-		t.Errorf("%d connections open, %d free of %d", a.stats().Open, free, limit)
-	}
-	s := a.stats()
-	if s.Closed[ClosedForRoom]+s.Closed[ClosedIdle]+s.RefusedBudget < uint64(n-limit) || s.RefusedBudget > uint64(n/100) {
+	a.wait("room for all", func(s *Stats) bool {
+		return s.Closed[ClosedForRoom]+s.Closed[ClosedIdle]+s.RefusedBudget >= uint64(n-limit)
+	})
+	// The full crowd can fill the whole backlog within a turn, and a multishot accept
+	// takes all of it: then some hear 503. The small one cannot.
+	if s := a.stats(); s.RefusedBudget > 0 && !fullAttack {
 		t.Errorf("%d made room, %d timed out, %d were turned away", s.Closed[ClosedForRoom], s.Closed[ClosedIdle], s.RefusedBudget)
 	}
+	a.dialGood()
+	for _, c := range crowds {
+		c.Process.Kill()
+		c.Wait()
+	}
 	a.over()
+}
+
+// crowdEnv makes this test binary a crowd: its value is an address and a number.
+const crowdEnv = "TALON_TEST_CROWD"
+
+// gather starts a process that opens n connections and keeps them: one process may
+// not have enough descriptors for both ends of all.
+func (a *attack) gather(n int) *exec.Cmd {
+	a.t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%v %d", crowdEnv, a.s.Addr(), n))
+	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if err := c.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	return c
+}
+
+// crowd connects and keeps what it has until it is killed.
+func crowd(to string) {
+	var addr string
+	var n int
+	if _, err := fmt.Sscan(to, &addr, &n); err != nil {
+		panic(err)
+	}
+	for i := range n {
+		_, err := connectFrom(i, netip.MustParseAddrPort(addr), 0)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "connection %d of %d: %v\n", i, n, err)
+			os.Exit(1)
+		}
+	}
+	time.Sleep(time.Hour)
 }
 
 // 10,000 requests in a row from a client that reads no answer.

@@ -197,7 +197,7 @@ func (r *rig) askAgainAndAgain(served chan<- struct{}, lost chan<- error) {
 	}
 }
 
-var errLast = errors.New("Connection: close")
+var errLast = errors.New("the answer was announced as the last")
 
 func askOnce(conn net.Conn, in *bufio.Reader, served chan<- struct{}) error {
 	conn.SetDeadline(time.Now().Add(waitLong))

@@ -103,7 +103,7 @@ type retry struct {
 // listen and ring: release closes both.
 func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, budget *atomic.Int64, clock func() instant, seed uint64) (*loop, error) {
 	headroom := headroomOf(cfg.MaxConnections)
-	slots := cfg.MaxConnections + 1 + headroom // with those that are being closed for a newcomer
+	slots := cfg.MaxConnections + burstOf(cfg.MaxConnections)
 	l := &loop{
 		cfg: cfg, clock: clock, opener: opener, budget: budget,
 		ring: ring, listen: listen,
@@ -111,7 +111,7 @@ func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, b
 		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:   origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
-		waiting: newWaiting(slots), oldest: make([]uint32, 0, 1+headroom), headroom: headroom,
+		waiting: newWaiting(slots), oldest: make([]uint32, 0, min(1+headroom, shedMost)), headroom: headroom,
 		requestID: seed, wallSec: math.MinInt64, counters: newCounters(),
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
 	}
@@ -345,7 +345,7 @@ func (l *loop) discardBuffer(cq uring.Completion) {
 // snapshot is what the counters say now, with the gauges that nobody keeps.
 func (l *loop) snapshot() Stats {
 	s := l.stats
-	if l.over {
+	if l.over || l.bufs == nil { // ended, or not started
 		return s
 	}
 	s.Ring = l.ring.Stats()
