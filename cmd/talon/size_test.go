@@ -44,7 +44,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// What help and docs/flags.md print must be accepted again, unchanged.
+// What help and docs/configuration.md print must be accepted again, unchanged.
 func TestSizePrintsWhatItParses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Min(0).Draw(t, "bytes")
