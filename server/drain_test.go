@@ -221,3 +221,22 @@ func askOnce(conn net.Conn, in *bufio.Reader, served chan<- struct{}) error {
 	}
 	return nil
 }
+
+// The kernel would reset what a closing listener has in its backlog: it is taken
+// before, also while the listener rests.
+func TestDrainTakesTheBacklog(t *testing.T) {
+	s := tell(t, unix.AF_UNIX)
+	s.noFiles()
+	s.client() // turned away, and the listener rests
+	s.kernel.Quiet()
+	s.connect()
+	late := s.clients[len(s.clients)-1]
+	late.say(getRequest("/o1"))
+	s.loop.startDrain(s.now + 60e9)
+	s.loop.listenUntil = s.now
+	s.pass(10 * time.Millisecond)
+	s.want(late, "HTTP/1.1 200 ", true)
+	if s.loop.listen >= 0 {
+		t.Error("the listener is still open")
+	}
+}
