@@ -136,5 +136,5 @@ func (l *loop) drainWake() int64 {
 
 // stopped reports whether nothing is left to do.
 func (l *loop) stopped() bool {
-	return l.err != nil || l.draining && l.stats.Open == 0 && l.listen < 0
+	return l.draining && l.stats.Open == 0 && l.listen < 0
 }

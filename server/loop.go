@@ -89,7 +89,6 @@ type loop struct {
 	hasten      int64 // mono ns at which a drain ends all the same
 	listenUntil int64 // mono ns at which its listener closes
 	stats       Stats
-	err         error
 	over        bool // released: only the mailbox is left
 }
 
@@ -180,7 +179,7 @@ func (l *loop) run() error {
 		}
 		l.turn()
 	}
-	return l.err
+	return nil
 }
 
 // patience is how long the next Wait may last.

@@ -310,8 +310,6 @@ func (s *sim) drain() {
 		l.mail.drain(l)
 	}
 	switch {
-	case l.err != nil:
-		s.t.Errorf("seed %d: %v", s.seed, l.err)
 	case !l.stopped():
 		s.t.Errorf("seed %d: not drained: %d connections open, listener %d", s.seed, l.stats.Open, l.listen)
 	case l.slabs.Held() != 0 || l.ins.slabs.Held() != 0 || l.bufs.Held() != 0:
