@@ -74,7 +74,7 @@ func (m *meter) relift(r *reporter, goal int64) {
 
 // raise promises r more units.
 func (m *meter) raise(r *reporter, more int64) {
-	r.high.ceiling, r.low = r.known()+r.reserved+more, grant{}
+	r.high, r.low = grant{ceiling: r.known() + r.reserved + more, mark: m.unissued()}, grant{}
 	m.reserve(r)
 	m.stats.Granted += uint64(more)
 }

@@ -1,5 +1,7 @@
 package qos
 
+import "math"
+
 // A meter is the state of one limit at its owner: the level, what of it is promised to whom, and who waits. All sums are kept as they
 // change, so that a report costs the same with ten reporters and with ten thousand.
 //
@@ -73,11 +75,14 @@ type reporter struct {
 	links [numLines]links
 }
 
-// A grant is a ceiling, in the owner's count, and the newest snapshot that carried it.
+// A grant is a ceiling, in the owner's count, and the newest snapshot that carried it; unissued while none has.
 type grant struct {
 	ceiling int64
 	mark    Mark
 }
+
+// unissued is the mark of a promise whose snapshot has yet to go: no report can name it dead.
+func (m *meter) unissued() Mark { return Mark{Owner: m.owned, Version: math.MaxUint64} }
 
 // known is the use of a reporter that the level has paid for.
 func (r *reporter) known() int64 { return r.total.Used() + r.lapsed }
@@ -204,15 +209,20 @@ func (m *meter) replace(r *reporter) {
 	m.endLease(r)
 	m.lines[byPush].drop(byPush, r)
 	r.gone = true
-	if r.expired {
+	if r.reserved == 0 {
+		m.lines[byView].drop(byView, r)
+	}
+	m.orphan(r)
+	delete(m.reporters, r.id.Worker)
+}
+
+// orphan makes a reservation of a reporter that goes nobody's, unless the expiry of its view will: it had expired, or its snapshot never went.
+func (m *meter) orphan(r *reporter) {
+	if r.reserved > 0 && !r.links[byView].in {
 		m.lines[byExpiry].drop(byExpiry, r)
 		m.orphans += r.reserved
 		r.reserved = 0
 	}
-	if r.reserved == 0 {
-		m.lines[byView].drop(byView, r)
-	}
-	delete(m.reporters, r.id.Worker)
 }
 
 // learn applies a report that has been found good. A late or doubled one changes nothing but the lease.
@@ -256,7 +266,7 @@ func (m *meter) apply(r *reporter, to Total, generation uint64) {
 
 // bury frees the ceilings that the worker has named dead: it will not charge under them, so what is left of them is nobody's.
 func (m *meter) bury(r *reporter, dead Mark) {
-	if dead.Compare(r.high.mark) < 0 || r.high.mark == (Mark{}) { // nothing issued: what is promised waits for its push
+	if dead.Compare(r.high.mark) < 0 || r.high == (grant{}) {
 		return
 	}
 	r.high, r.low = r.low, grant{}

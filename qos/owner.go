@@ -329,6 +329,7 @@ func (m *meter) leave(r *reporter) {
 	if r.reserved == 0 {
 		m.lines[byView].drop(byView, r)
 	}
+	m.orphan(r)
 	m.forget(r)
 }
 

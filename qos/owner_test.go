@@ -547,6 +547,30 @@ func TestNewIncarnationKeepsTheOldReservation(t *testing.T) {
 	}
 }
 
+// TestNothingStaysReservedForTheGone: whoever goes while a promise to it waits for its push leaves nothing that no expiry would find.
+func TestNothingStaysReservedForTheGone(t *testing.T) {
+	for _, how := range []string{"goodbye", "new incarnation"} {
+		b := newOwnerBench(t, nil)
+		b.ask("z", 108, 0, 0)
+		b.ask("a", 0, 5, 5)
+		b.now += 30 * ms
+		b.meter().tick(b.now) // served, and not pushed
+		u := b.report("a", 0, 0, 0, 0)
+		if how == "goodbye" {
+			u.Final = true
+		} else {
+			u.From.Epoch, u.Sequence = 2, 1
+		}
+		b.apply(u)
+		b.now += 30 * ms
+		b.apply(b.report("z", 0, 0, 0, 0))
+		b.now += perSecond
+		if b.apply(b.report("z", 0, 0, 0, 0)); b.meter().reserved != 0 {
+			t.Errorf("%s: %d reserved for ever", how, b.meter().reserved)
+		}
+	}
+}
+
 func TestCrashStartIsExhausted(t *testing.T) {
 	b := newOwnerBench(t, nil)
 	o := must(NewOwner(DefaultConfig(), "o2", 1))
@@ -800,8 +824,9 @@ func BenchmarkApply(b *testing.B) {
 func TestServedNeedOutlivesAReportBeforeItsPush(t *testing.T) {
 	b := newOwnerBench(t, nil)
 	b.ask("z", 108, 0, 0)
-	if s := b.ask("a", 0, 5, 5); !s.Queued {
-		t.Fatalf("%+v", s)
+	empty := b.ask("a", 0, 5, 5)
+	if !empty.Queued {
+		t.Fatalf("%+v", empty)
 	}
 	b.now += 20 * ms
 	m := b.meter()
@@ -810,7 +835,9 @@ func TestServedNeedOutlivesAReportBeforeItsPush(t *testing.T) {
 		t.Fatalf("reserved %d", m.reporters["a"].reserved)
 	}
 	b.ask("y", 0, 50, 50) // takes what else there is, and more
-	if s := b.ask("a", 0, 5, 5); s.Remaining < 5 || s.Queued {
+	u := b.report("a", 0, 0, 5, 5)
+	u.Dead = empty.Mark
+	if s := b.apply(u); s.Remaining < 5 || s.Queued {
 		t.Fatalf("%+v: want the 5 that were promised", s)
 	}
 }
