@@ -129,6 +129,10 @@ func (m *meter) expire(r *reporter) {
 		r.reserved = 0
 		return
 	}
+	if r.high.mark == m.unissued() { // what was never told, nobody can name dead; naming all that was told dead is enough
+		r.high.mark = r.issued
+	}
+	m.leaveTurn(r) // a promise on top of it could never be named dead; the report that names the view dead asks again
 	r.expired = true
 	m.lines[byExpiry].add(byExpiry, r)
 }
