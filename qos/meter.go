@@ -132,7 +132,10 @@ func (m *meter) expire(r *reporter) {
 	if r.high.mark == m.unissued() { // what was never told, nobody can name dead; naming all that was told dead is enough
 		r.high.mark = r.issued
 	}
-	m.leaveTurn(r) // a promise on top of it could never be named dead; the report that names the view dead asks again
+	if r.links[byTurn].in { // a promise on top of it could never be named dead: told so, the worker names it, and asks again
+		m.leaveTurn(r)
+		m.lines[byPush].add(byPush, r)
+	}
 	r.expired = true
 	m.lines[byExpiry].add(byExpiry, r)
 }

@@ -547,6 +547,34 @@ func TestNewIncarnationKeepsTheOldReservation(t *testing.T) {
 	}
 }
 
+// TestViewThatExpiresInLineDoesNotBarTheTurn: a reporter holds a little, waits in silence for more, and its view expires meanwhile, before its turn comes or
+// before the push that tells it has gone. It is told, names the view dead, and has its need soon after there is enough.
+func TestViewThatExpiresInLineDoesNotBarTheTurn(t *testing.T) {
+	for _, when := range []int64{10, 40} { // ms until its turn
+		b := newOwnerBench(t, nil)
+		b.ask("a", 0, 2, 2)
+		b.ask("z", 100+when, 0, 0)
+		if s := b.ask("a", 0, 8, 8); !s.Queued || s.Remaining == 0 {
+			t.Fatalf("%+v", s)
+		}
+		b.o.pushes = budget{until: b.now + 25*ms} // none before
+		end := b.now + (when+30)*ms
+		has := int64(0)
+		for ; b.now < end && has < 8; b.now += ms {
+			for _, s := range b.o.Push(b.now, nil) {
+				if s.To.Worker == "a" {
+					u := b.report("a", 0, 0, 8, 8)
+					u.Dead = s.Mark
+					has = b.apply(u).Remaining
+				}
+			}
+		}
+		if has < 8 {
+			t.Errorf("turn after %d ms: has %d after %d, want its 8", when, has, when+30)
+		}
+	}
+}
+
 // TestNothingStaysReservedForTheGone: whoever goes while a promise to it waits for its push leaves nothing that no expiry would find.
 func TestNothingStaysReservedForTheGone(t *testing.T) {
 	for _, how := range []string{"goodbye", "new incarnation"} {
