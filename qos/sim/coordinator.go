@@ -193,6 +193,7 @@ func (w *World) enact(i int32, p qos.Policy) {
 		old.LocalBurst = max(old.LocalBurst, lim.before.LocalBurst)
 	}
 	lim.off = lim.off || !old.Limits()
+	lim.wasOff = lim.wasOff || lim.off
 	lim.before, lim.policy = &old, p
 	lim.newest = p.Generation
 	lim.local, lim.top = max(lim.local, p.LocalBurst), max(lim.top, p.Rate)
@@ -202,6 +203,11 @@ func (w *World) enact(i int32, p qos.Policy) {
 
 // remove takes a policy away. Nothing is admitted by whoever knows; the numbers that others still act upon stay in force for the checks.
 func (w *World) remove(i int32) {
+	lim := w.limits[i]
+	if old := lim.policy; lim.before == nil {
+		lim.before = &old
+	}
+	lim.off, lim.wasOff = true, true
 	w.coord.policies[i] = append(w.coord.policies[i], qos.Policy{})
 	w.tellAll()
 }

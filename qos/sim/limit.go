@@ -43,7 +43,8 @@ type limit struct {
 	ratio  float64
 	before *qos.Policy // the largest of those that some worker may still act upon; nil once all know the newest
 
-	off bool // one of those was: not limited
+	off    bool // one of those was: not limited
+	wasOff bool // ever: what was used without a limit may be reported under one, and is a debt then
 
 	offered, charged, refunded, refused int64 // units
 

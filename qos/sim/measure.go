@@ -16,7 +16,7 @@ func (w *World) awaitPaid() {
 func (w *World) inDebt() bool {
 	for _, l := range w.limits {
 		advance := mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9)
-		if l.setup.Sane && l.level < -advance-l.demand.Need {
+		if l.setup.Sane && !l.wasOff && l.level < -advance-l.demand.Need {
 			return true
 		}
 	}
@@ -64,7 +64,7 @@ func (w *World) beginMeasure() {
 // endMeasure holds what was delivered since against what was due: all that was wanted, or R, whichever is less.
 func (w *World) endMeasure() {
 	for _, l := range w.limits {
-		if l.setup.Sane && w.setup.Measure > 0 && w.err == nil {
+		if l.setup.Sane && !l.wasOff && w.setup.Measure > 0 && w.err == nil {
 			w.measure(l)
 		}
 	}
