@@ -308,7 +308,7 @@ func (d drawer) cutOffs(s *Setup) {
 	op := []Op{Mute, Isolate}[d.IntN(2)]
 	for a, at := d.worker(s), d.between(300e6, 500e6); at < s.Faulty; a, at = a+1, at+d.between(20e6, 120e6) {
 		hot := Demand{Rate: p.Rate * 20, Need: need, Shape: OneHot, Hot: a % s.Workers}
-		s.Faults = append(s.Faults, Timed{at, Deed{Op: Want, A: i, Demand: &hot}}, Timed{at + d.between(800e3, 4e6), Deed{Op: op, A: a % s.Workers}})
+		s.Faults = append(s.Faults, Timed{at, Deed{Op: Want, A: i, Demand: &hot}}, Timed{min(at+d.between(800e3, 4e6), s.Faulty-1), Deed{Op: op, A: a % s.Workers}})
 		if d.one(2) {
 			s.Faults = append(s.Faults, Timed{min(at+d.between(30e6, 600e6), s.Faulty), Deed{Op: Rejoin, A: a % s.Workers}})
 		}
