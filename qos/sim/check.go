@@ -168,7 +168,7 @@ func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapsho
 			continue
 		}
 		users++
-		if u.owner == s.Mark.Owner && l.alive && w.workers[l.slot].clock.read(w.now) < u.fresh {
+		if k := w.workers[l.slot]; u.owner == s.Mark.Owner && l.alive && !k.draining && k.clock.read(w.now) < u.fresh {
 			promised += max(u.ceiling-u.usedKnown, 0)
 		}
 	}
