@@ -77,6 +77,9 @@ func (w *World) checkEntitled(k *worker, u *use, n, local int64) {
 func (u *use) refillSpare(w *World, local int64) {
 	p := u.cell.View().Policy()
 	if p == nil {
+		p = u.last // removed: the allowance goes on at the rate that it had
+	}
+	if u.last = p; p == nil {
 		return
 	}
 	cfg := &w.setup.Config
@@ -147,7 +150,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.resync(lim, i, s.Level)
 		return
 	}
-	if lim.before == nil {
+	if lim.before == nil && lim.refunded == 0 { // a refund that found no room is spent for the owner, and nobody else knows of it
 		w.checkPromised(k, lim, i, s)
 	}
 	lim.ideal.to(w.now)

@@ -48,14 +48,13 @@ type limit struct {
 
 	offered, charged, refunded, refused int64 // units
 
-	ideal    bucket // the bucket as one that knew everything would have it, since the ownership began
-	valid    bool   // ideal can be compared with the owner's level
-	mark     qos.OwnerEpoch
-	actor    int32 // incarnation of the worker that acts as owner, -1 none yet
-	handed   int32 // incarnation that was handed the state, -1 none
-	known    int64 // sum of what the acting owner has applied of all incarnations' use
-	level    int64 // its level, as last seen
-	ceilings int64 // units granted and not used: sum over incarnations, for plots
+	ideal  bucket // the bucket as one that knew everything would have it, since the ownership began
+	valid  bool   // ideal can be compared with the owner's level
+	mark   qos.OwnerEpoch
+	actor  int32 // incarnation of the worker that acts as owner, -1 none yet
+	handed int32 // incarnation that was handed the state, -1 none
+	known  int64 // sum of what the acting owner has applied of all incarnations' use
+	level  int64 // its level, as last seen
 
 	demand Demand
 	period int // how often it has moved
@@ -107,13 +106,14 @@ func (l *limit) allowed(s *Setup) int64 {
 // tally is what the checks know of one incarnation's use of one limit.
 type tally struct {
 	charged, refunded int64
-	backKnown         int64  // refunds that some owner has taken in
-	usedKnown         int64  // net use known to the acting owner
-	free              int64  // charged when it was last charged without a limit
-	known             int64  // charges of it applied by the acting owner; -1 not heard of yet
-	era               uint64 // of the meter, when it last charged
-	ceiling           int64  // highest that a snapshot in force has named in this ownership
-	ceilingBefore     int64  // the same of the ownership before
+	backKnown         int64       // refunds that some owner has taken in
+	last              *qos.Policy // that the worker knew
+	usedKnown         int64       // net use known to the acting owner
+	free              int64       // charged when it was last charged without a limit
+	known             int64       // charges of it applied by the acting owner; -1 not heard of yet
+	era               uint64      // of the meter, when it last charged
+	ceiling           int64       // highest that a snapshot in force has named in this ownership
+	ceilingBefore     int64       // the same of the ownership before
 	owner             qos.OwnerEpoch
 	fresh             int64 // local ns until which some view is fresh
 	spare             float64
