@@ -322,15 +322,15 @@ func (m *meter) enroll(u *UsageReport) (*reporter, Refusal) {
 	return r, Accepted
 }
 
-// leave ends the lease of a reporter that has said goodbye.
+// leave lets a reporter that has said goodbye go: nothing is granted to it or kept for it. It is forgotten with its lease: were it forgotten at once,
+// the copy or the retry of its last report would be applied again from its base.
 func (m *meter) leave(r *reporter) {
-	m.endLease(r)
+	m.leaveTurn(r)
 	m.lines[byPush].drop(byPush, r)
 	if r.reserved == 0 {
 		m.lines[byView].drop(byView, r)
 	}
 	m.orphan(r)
-	m.forget(r)
 }
 
 // judge decides by the last second's wanted use whether the tenant is over its soft rate, and whether it is banned.
