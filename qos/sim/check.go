@@ -139,8 +139,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	u.know(lim, s.Acknowledged.Charged)
 	u.usedKnown = s.Acknowledged.Used()
 	lim.level = s.Level
-	if !lim.policy.Limits() || lim.off {
-		w.unknow(lim, i) // the owner starts over when it limits again
+	if lim.wasOff { // what was used without a limit is charged or not by when it is reported: nothing to compare with
 		return
 	}
 	if s.Acknowledged.Charged < u.free { // use that is not limited is not charged to the level when it is reported late

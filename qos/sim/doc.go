@@ -25,7 +25,7 @@
 //
 // # How to use it
 //
-//	go test ./qos/sim                                      300 seeds and the written schedules
+//	go test ./qos/sim                                      200 seeds and the written schedules
 //	go test ./qos/sim -run TestSeeds -seeds 10000          with the coverage table, and a failure where it has holes
 //	go test ./qos/sim -run TestSeeds -first 4711 -seeds 1 -tell -v
 //

@@ -5,12 +5,22 @@ package sim
 func (w *World) awaitPaid() {
 	from := w.now
 	for w.err == nil && w.inDebt() {
-		if w.now-from > 8e9 {
+		if w.now-from > w.longestDebt() {
 			w.fail("an owner is in debt %s after the faults", ms(w.now-w.healedAt))
 		}
 		w.Until(w.now + 20e6)
 	}
 	w.result.Paying = max(w.result.Paying, w.now-from)
+}
+
+// longestDebt is how long 2*N*b + R*TTL take to be paid, and some.
+func (w *World) longestDebt() int64 {
+	longest := int64(2e9)
+	for _, l := range w.limits {
+		b := max(l.policy.LocalBurst, l.local)
+		longest = max(longest, mul(3*int64(len(w.workers))*b, 1e9, l.policy.Rate))
+	}
+	return longest
 }
 
 func (w *World) inDebt() bool {

@@ -17,7 +17,7 @@ import (
 var (
 	firstSeed = flag.Uint64("first", 1, "first seed of TestSeeds")
 	tell      = flag.Bool("tell", false, "print the setup of each seed and what is done to it")
-	seeds     = flag.Uint64("seeds", 300, "number of seeds of TestSeeds; from 10,000 on the coverage is checked")
+	seeds     = flag.Uint64("seeds", 200, "number of seeds of TestSeeds; from 10,000 on the coverage is checked")
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
