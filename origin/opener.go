@@ -33,9 +33,6 @@ type OpenRequest struct {
 	// Done is called once for each accepted Submit, on a goroutine of the Opener, when
 	// the result is in place. It must not wait: it posts to the ring's mailbox.
 	Done func(*OpenRequest)
-	// Tag is the caller's, who finds in it the connection, and that connection's
-	// generation, that asked.
-	Tag uint64
 
 	// The result. FD is the receiver's to close, and -1 when Err is set; Err is
 	// never ErrWouldBlock.
