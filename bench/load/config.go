@@ -14,6 +14,9 @@ const (
 	MaxConns   = 20_000  // a loopback address has about 28,000 ephemeral ports
 	MaxStreams = 16
 	MaxSeconds = 3600
+	MaxSlices  = 100_000
+	MaxRetries = 100
+	maxOwed    = 10_000 // requests of one thread's stream that wait to be sent again; more are given up
 )
 
 // Config describes one run. Times are in seconds so that the JSON form reads as it is written.
@@ -33,6 +36,9 @@ type Config struct {
 	Hygiene bool   `json:"hygiene,omitempty"` // raise the threads and the autogroup, see Raise
 	Seed    uint64 `json:"seed,omitempty"`    // for random keys and ranges
 
+	// SliceS cuts the window into slices of so many seconds, whose bytes StreamResult.Slices has; 0 does not.
+	SliceS float64 `json:"slice_s,omitempty"`
+
 	// ServerPIDs are processes whose CPU time is read at both edges of the window.
 	ServerPIDs []int `json:"server_pids,omitempty"`
 }
@@ -45,6 +51,17 @@ type Stream struct {
 	Order string   `json:"order,omitempty"` // "rr" (default): each connection walks the list; "random"
 	Range Range    `json:"range"`
 	Rate  float64  `json:"rate,omitempty"` // requests per second; 0 is the closed loop
+
+	Headers []string `json:"headers,omitempty"` // beside Config.Headers; a tenant's credentials, for example
+
+	// Refusals are statuses that the stream expects beside the good one, such as 429. They are counted
+	// and timed apart, and are no errors.
+	Refusals []int `json:"refusals,omitempty"`
+	// Retries is how often a request of an open loop that was refused, or lost with its connection, is
+	// sent again at once. Its latency counts from when it was first due.
+	Retries int `json:"retries,omitempty"`
+	// Detector is the failure detector of an open loop's client; nil has none.
+	Detector *Detector `json:"detector,omitempty"`
 }
 
 // Range says which bytes a request asks for. The zero value asks for the whole object.
@@ -82,12 +99,22 @@ func (c *Config) Validate() error {
 	if c.Threads < 0 || c.Threads > 1024 {
 		return fmt.Errorf("threads %d: want 1 to 1024", c.Threads)
 	}
-	for _, h := range c.Headers {
+	if c.SliceS < 0 || c.SliceS > 0 && c.DurationS/c.SliceS > MaxSlices {
+		return fmt.Errorf("slices of %gs: want 0 (none), or at most %d of them in %gs", c.SliceS, MaxSlices, c.DurationS)
+	}
+	if err := validateHeaders(c.Headers); err != nil {
+		return err
+	}
+	return c.validateStreams()
+}
+
+func validateHeaders(headers []string) error {
+	for _, h := range headers {
 		if name, _, ok := strings.Cut(h, ":"); !ok || name == "" || strings.ContainsAny(h, "\r\n") {
 			return fmt.Errorf("header %q: want \"Name: value\" on one line", h)
 		}
 	}
-	return c.validateStreams()
+	return nil
 }
 
 func (c *Config) validateStreams() error {
@@ -129,6 +156,23 @@ func (s *Stream) validate(threads int) error {
 	if s.Rate < 0 || s.Rate > 1e8 {
 		return fmt.Errorf("rate %g: want 0 (closed loop) to 1e8 requests/s", s.Rate)
 	}
+	for _, code := range s.Refusals {
+		if code < 400 || code > 599 {
+			return fmt.Errorf("refusal %d: want a status from 400 to 599", code)
+		}
+	}
+	if s.Retries < 0 || s.Retries > MaxRetries {
+		return fmt.Errorf("retries %d: want 0 to %d", s.Retries, MaxRetries)
+	}
+	if s.Rate == 0 && (s.Retries > 0 || s.Detector != nil) {
+		return errors.New("retries and a detector are for the open loop; give a rate")
+	}
+	if err := validateHeaders(s.Headers); err != nil {
+		return err
+	}
+	if err := s.Detector.validate(); err != nil {
+		return err
+	}
 	return s.Range.validate()
 }
 
@@ -145,6 +189,14 @@ func (r *Range) validate() error {
 		return fmt.Errorf("range first=%d length=%d align=%d: want first >= 0, length and align > 0", r.First, r.Length, r.Align)
 	}
 	return nil
+}
+
+// slices is how many whole slices fit into the window.
+func (c *Config) slices() int {
+	if c.SliceS == 0 {
+		return 0
+	}
+	return int(c.DurationS/c.SliceS + 1e-9)
 }
 
 // host returns host:port of the target.

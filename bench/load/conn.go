@@ -1,6 +1,10 @@
 package load
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // connState says what a connection waits for.
 //
@@ -24,6 +28,7 @@ type conn struct {
 	state  connState
 	stream *streamWork
 
+	tries int    // that the request in flight has had before
 	start int64  // when the request in flight was sent, or was due in the open loop
 	since int64  // when the connect or the request began by the clock, for the timeout
 	want  expect // what its response must be
@@ -109,11 +114,23 @@ func (w *worker) advance(c *conn, n int) (over bool) {
 		w.fault(c, FaultHead)
 		return true
 	}
-	c.stream.tally.received(&c.span, c.frame.got()-before)
+	w.count(c, c.frame.got()-before)
 	if done {
 		w.complete(c)
 	}
 	return done
+}
+
+// count tallies body bytes; those of a refusal are not what was asked for. The clock is read only for slices.
+func (w *worker) count(c *conn, n int64) {
+	if !c.frame.body || n == 0 || slices.Contains(c.stream.cfg.Refusals, c.frame.head.status) {
+		return
+	}
+	now := int64(0)
+	if w.cfg.SliceS > 0 {
+		now = w.clock()
+	}
+	c.stream.tally.received(&c.span, n, now)
 }
 
 // complete judges a whole response and, in the closed loop, asks for the next one.
@@ -122,7 +139,13 @@ func (w *worker) complete(c *conn) {
 	t, h := c.stream.tally, c.frame.head
 	c.state = idle
 	c.frame.reset()
+	if d := c.stream.detector; d != nil {
+		d.note(now, h.status < 500)
+	}
 	switch {
+	case slices.Contains(c.stream.cfg.Refusals, h.status):
+		t.turnedAway(&c.span, c.start, now)
+		c.stream.failed(c)
 	case h.status != c.want.status:
 		t.faults[FaultStatus]++
 		t.statuses[h.status]++
@@ -183,8 +206,12 @@ func (w *worker) hangup(c *conn) {
 func (w *worker) fault(c *conn, f Fault) {
 	now := w.clock()
 	c.stream.tally.faults[f]++
+	if d := c.stream.detector; d != nil {
+		d.note(now, false)
+	}
 	if c.state == busy {
 		c.stream.tally.stop(&c.span, c.start, now)
+		c.stream.failed(c)
 	}
 	w.drop(c, now+retryAfter)
 }

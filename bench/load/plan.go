@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 )
 
@@ -37,7 +38,7 @@ func newPlan(c *Config, s *Stream, host string, sizes []int64, thread int) (*pla
 		dice: s.Order == "random",
 	}
 	extra := ""
-	for _, h := range c.Headers {
+	for _, h := range slices.Concat(c.Headers, s.Headers) {
 		extra += h + "\r\n"
 	}
 	for i, k := range s.Keys {

@@ -18,6 +18,10 @@ func (r *Result) WriteText(w io.Writer) error {
 		if s.Offered > 0 {
 			fmt.Fprintf(&b, "  offered %.1f req/s, %d due and unsent at the end\n", s.Offered, s.Behind)
 		}
+		if s.RefusedRate+s.RetriedRate+s.GivenUpRate+s.WithheldRate > 0 {
+			fmt.Fprintf(&b, "  refused %.1f/s (mean %.1f us), sent again %.1f/s, given up %.1f/s, kept back by the detector %.1f/s\n",
+				s.RefusedRate, s.RefusedMean, s.RetriedRate, s.GivenUpRate, s.WithheldRate)
+		}
 		if s.Errors > 0 {
 			fmt.Fprintf(&b, "  errors since the start%s\n", s.faultList())
 		}

@@ -53,6 +53,13 @@ type StreamResult struct {
 	Fair       float64          `json:"jain"`              // Jain's index of bytes per connection
 	PerConn    []ConnResult     `json:"per_conn,omitempty"`
 	AllBytes   int64            `json:"all_bytes"` // since the start of the run
+
+	Slices       []int64 `json:"slices,omitempty"`        // body bytes by slice of the window, see Config.SliceS
+	RefusedRate  float64 `json:"refused_per_s,omitempty"` // Stream.Refusals
+	RefusedMean  float64 `json:"refused_mean_us,omitempty"`
+	RetriedRate  float64 `json:"retried_per_s,omitempty"`
+	GivenUpRate  float64 `json:"given_up_per_s,omitempty"` // refused or lost after all retries
+	WithheldRate float64 `json:"withheld_per_s,omitempty"` // kept back by the client's failure detector
 }
 
 // ConnResult is one connection's part of the window.
@@ -107,19 +114,31 @@ func collectStream(cfg *Stream, i int, ws []*worker) (StreamResult, string) {
 		s.addConns(w, w.streams[i])
 	}
 	s.latencies(hist)
-	s.MeanUS = 0
-	if s.Requests > 0 {
-		s.MeanUS = l.latSum / float64(s.Requests) * 1e6
-	}
-	s.InFlight, s.LittleConn, s.Stalled = l.inFlight(), s.Rate*s.MeanUS/1e6, l.stalled
+	s.means(ws, i)
+	s.InFlight, s.LittleConn, s.Stalled = l.inFlight(), (s.Rate*s.MeanUS+s.RefusedRate*s.RefusedMean)/1e6, l.stalled
 	s.Fair = jain(s.PerConn)
-	return s, s.refusal(l)
+	return s, s.refusal(cfg, l)
 }
 
-// refusal says why the row must not be quoted.
-func (s *StreamResult) refusal(l little) string {
+// means divides the latencies of the good responses and of the refusals by their numbers.
+func (s *StreamResult) means(ws []*worker, i int) {
+	var good, refused, n float64
+	for _, w := range ws {
+		t := w.streams[i].tally
+		good, refused, n = good+float64(t.latSum), refused+float64(t.refusedSum), n+float64(t.refused)
+	}
+	if s.Requests > 0 {
+		s.MeanUS = good / float64(s.Requests) / 1e3
+	}
+	if n > 0 {
+		s.RefusedMean = refused / n / 1e3
+	}
+}
+
+// refusal says why the row must not be quoted. A stream that may be refused may be refused always.
+func (s *StreamResult) refusal(cfg *Stream, l little) string {
 	switch {
-	case s.Requests == 0:
+	case s.Requests == 0 && len(cfg.Refusals) == 0:
 		return ErrNoResponse.Error() + s.faultList()
 	case s.Offered == 0:
 		return l.check()
@@ -135,6 +154,16 @@ func (s *StreamResult) add(w *streamWork, hist *hdrhistogram.Histogram) {
 	s.GBps += float64(t.bytes) / 1e9 / sec
 	s.Behind += w.behind
 	s.Redials += t.redials
+	s.RefusedRate += float64(t.refused) / sec
+	s.RetriedRate += float64(t.retried) / sec
+	s.GivenUpRate += float64(t.givenUp) / sec
+	s.WithheldRate += float64(t.withheld) / sec
+	if s.Slices == nil && len(t.slices) > 0 {
+		s.Slices = make([]int64, len(t.slices))
+	}
+	for i, n := range t.slices {
+		s.Slices[i] += n
+	}
 	s.AllBytes += t.allBytes
 	s.MaxUS = max(s.MaxUS, float64(t.latMax)/1e3)
 	hist.Merge(t.hist)
@@ -161,13 +190,13 @@ func (s *StreamResult) addConns(w *worker, sw *streamWork) {
 
 func (l *little) add(w *worker, sw *streamWork, workers int) {
 	l.seconds += sw.tally.seconds() / float64(workers)
-	l.latSum += float64(sw.tally.latSum) / 1e9
-	l.edge = max(l.edge, float64(max(sw.tally.latMax, sw.tally.ageMax))/1e9)
+	l.latSum += float64(sw.tally.latSum+sw.tally.refusedSum) / 1e9
+	l.edge = max(l.edge, float64(max(sw.tally.latMax, sw.tally.refusedMax, sw.tally.ageMax))/1e9)
 	for i := range w.conns {
 		c := &w.conns[i]
 		switch {
 		case c.stream != sw:
-		case c.span.done == 0:
+		case c.span.done == 0 && len(sw.cfg.Refusals) == 0:
 			l.stalled++
 		default:
 			l.busy += float64(c.span.busy) / 1e9

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,10 +95,14 @@ func (w *worker) addStreams(host string, sizes [][]int64, thread int) error {
 		if thread < s.Conns%w.cfg.Threads {
 			n++
 		}
-		sw := &streamWork{plan: p, tally: newTally(), open: s.Rate > 0, conns: n}
+		sw := &streamWork{cfg: s, plan: p, tally: newTally(w.cfg.slices(), int64(w.cfg.SliceS*1e9)), open: s.Rate > 0, conns: n}
 		if sw.open {
 			sw.pace = newPace(0, s.Rate/float64(w.cfg.Threads))
 			sw.free = make([]*conn, 0, n)
+			sw.owed = make([]owed, 0, maxOwed)
+		}
+		if s.Detector != nil {
+			sw.detector = newJudge(*s.Detector)
 		}
 		w.streams = append(w.streams, sw)
 		for range n {
@@ -116,11 +121,12 @@ func askSizes(ctx context.Context, c *Config) ([][]int64, error) {
 	known := map[string]int64{}
 	sizes := make([][]int64, len(c.Streams))
 	for i := range c.Streams {
+		headers := slices.Concat(c.Headers, c.Streams[i].Headers)
 		for _, k := range c.Streams[i].Keys {
 			size, ok := known[k]
 			if !ok {
 				var err error
-				if size, err = askSize(ctx, client, c, k); err != nil {
+				if size, err = askSize(ctx, client, trimSlash(c.Target)+k, headers); err != nil {
 					return nil, err
 				}
 				known[k] = size
@@ -131,12 +137,12 @@ func askSizes(ctx context.Context, c *Config) ([][]int64, error) {
 	return sizes, nil
 }
 
-func askSize(ctx context.Context, client *http.Client, c *Config, key string) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, trimSlash(c.Target)+key, nil)
+func askSize(ctx context.Context, client *http.Client, url string, headers []string) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
 	if err != nil {
-		return 0, fmt.Errorf("key %q: %w", key, err)
+		return 0, fmt.Errorf("%q: %w", url, err)
 	}
-	for _, h := range c.Headers {
+	for _, h := range headers {
 		name, value := splitHeader(h)
 		req.Header.Set(name, value)
 	}
@@ -146,7 +152,7 @@ func askSize(ctx context.Context, client *http.Client, c *Config, key string) (i
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.ContentLength < 0 {
-		return 0, fmt.Errorf("HEAD %s: status %d, Content-Length %d; want 200 and a length", key, resp.StatusCode, resp.ContentLength)
+		return 0, fmt.Errorf("HEAD %s: status %d, Content-Length %d; want 200 and a length", url, resp.StatusCode, resp.ContentLength)
 	}
 	return resp.ContentLength, nil
 }

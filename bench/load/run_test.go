@@ -280,6 +280,60 @@ func TestRunOpenLoopCountsFromTheDueTime(t *testing.T) {
 	}
 }
 
+// Refusals are answers: counted and timed apart, inside Little's law, and no errors.
+func TestRunRefusals(t *testing.T) {
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, nth int64) bool {
+		if nth%2 == 0 {
+			return ok(c, 10)
+		}
+		_, err := io.WriteString(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\nno")
+		return err == nil
+	})
+	c := f.config(2)
+	c.SliceS, c.Streams[0].Refusals = 0.05, []int{429}
+	r, s := run(t, c)
+	if s.Errors != 0 || len(r.Refused) != 0 || s.Requests == 0 || s.RefusedRate < s.Rate/2 || s.RefusedRate > s.Rate*2 || s.RefusedMean <= 0 {
+		t.Errorf("%.0f good/s, %.0f refused/s, errors %v, %v", s.Rate, s.RefusedRate, s.ByFault, r.Refused)
+	}
+	if len(s.Slices) != 2 || s.Slices[0]+s.Slices[1] > s.AllBytes || s.Slices[0] == 0 || s.AllBytes%10 != 0 {
+		t.Errorf("slices %v of %d bytes in all; the bodies of refusals are none of them", s.Slices, s.AllBytes)
+	}
+}
+
+// A request that was refused, or lost with its connection, is sent again as often as it may be.
+func TestRunRetries(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		f := startFake(t, 10, func(c net.Conn, _ *http.Request, _ int64) bool {
+			if lose {
+				return false
+			}
+			_, err := io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno")
+			return err == nil
+		})
+		c := f.config(8)
+		c.DurationS, c.Streams[0].Rate, c.Streams[0].Retries, c.Streams[0].Refusals = 0.5, 100, 2, []int{503}
+		_, s := run(t, c)
+		if tries := (s.GivenUpRate + s.RetriedRate) / s.GivenUpRate; s.GivenUpRate == 0 || tries < 2 || tries > 4 {
+			t.Errorf("lost %v: %.0f given up/s, %.0f sent again/s: want twice as many of the latter", lose, s.GivenUpRate, s.RetriedRate)
+		}
+		if gets := float64(f.gets.Load()); gets < 50 || gets > 250 {
+			t.Errorf("lost %v: %.0f requests reached the server, want about 150", lose, gets)
+		}
+	}
+}
+
+// A client whose detector has taken the server for down leaves it alone but for probes.
+func TestRunDetector(t *testing.T) {
+	f := startFake(t, 10, func(net.Conn, *http.Request, int64) bool { return false })
+	c := f.config(4)
+	c.DurationS, c.Streams[0].Rate, c.Streams[0].Refusals = 0.4, 1000, []int{429}
+	c.Streams[0].Detector = &Detector{Threshold: 0.9, Least: 10, IntervalS: 10, RecoverS: 10}
+	_, s := run(t, c)
+	if gets := f.gets.Load(); gets > 100 || s.WithheldRate < 100 {
+		t.Errorf("%d requests reached the dead server, %.0f/s were kept back", gets, s.WithheldRate)
+	}
+}
+
 func TestRunTwoStreams(t *testing.T) {
 	f := startFake(t, 10, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, 10) })
 	c := f.config(2)

@@ -54,10 +54,37 @@ type tally struct {
 	faults   [numFaults]int64 // since the start: an error in the warm-up is one too
 	statuses [1000]int64      // faulty ones, by code
 	redials  int64            // connections closed by the server with nothing owed
+
+	slices     []int64 // body bytes received, by slice of the window
+	slice      int64   // ns, length of one
+	refused    int64   // refusals completed in the window
+	refusedSum int64   // ns, of the refused
+	refusedMax int64
+	retried    int64 // requests sent again in the window
+	givenUp    int64 // requests that stayed refused or lost after all their retries, in the window
+	withheld   int64 // requests that the client's failure detector kept back in the window
 }
 
-func newTally() *tally {
-	return &tally{from: -1, to: -1, hist: hdrhistogram.New(histMin, histMax, histDigits)}
+func newTally(slices int, slice int64) *tally {
+	return &tally{from: -1, to: -1, hist: hdrhistogram.New(histMin, histMax, histDigits), slices: make([]int64, slices), slice: slice}
+}
+
+// turnedAway records a refusal that took from start to end.
+func (t *tally) turnedAway(s *span, start, end int64) {
+	if t.from < 0 {
+		return
+	}
+	t.refused++
+	t.refusedSum += end - start
+	t.refusedMax = max(t.refusedMax, end-start)
+	s.busy += end - max(start, t.from)
+}
+
+// inWindow counts in n what happens while the window is open.
+func (t *tally) inWindow(n *int64) {
+	if t.from >= 0 && t.to < 0 {
+		*n++
+	}
 }
 
 // completed records a good response that took from start to end.
@@ -76,11 +103,17 @@ func (t *tally) completed(s *span, start, end int64) {
 }
 
 // received counts body bytes as they arrive.
-func (t *tally) received(s *span, n int64) {
+func (t *tally) received(s *span, n, now int64) {
 	t.allBytes += n
-	if t.from >= 0 {
-		t.bytes += n
-		s.bytes += n
+	if t.from < 0 {
+		return
+	}
+	t.bytes += n
+	s.bytes += n
+	if t.slice > 0 {
+		if i := (now - t.from) / t.slice; i >= 0 && i < int64(len(t.slices)) {
+			t.slices[i] += n
+		}
 	}
 }
 
@@ -112,7 +145,7 @@ type little struct {
 	conns   int
 	stalled int     // connections without a single response in the window
 	seconds float64 // length of the window
-	latSum  float64 // s, over responses completed in the window
+	latSum  float64 // s, over responses and refusals completed in the window
 	edge    float64 // s, the longest that a request can straddle an edge: longest latency, or age when cut
 	busy    float64 // s in flight, cut to the window, of the connections that are not stalled
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestTallyBackToBackFillsTheWindow(t *testing.T) {
 		}
 		from := rapid.Int64Range(0, end-1).Draw(t, "from")
 		to := rapid.Int64Range(from+1, end).Draw(t, "to")
-		ta, s := newTally(), span{}
+		ta, s := newTally(0, 0), span{}
 		now := int64(0)
 		for _, l := range lat {
 			if ta.from < 0 && now+l > from {
@@ -69,8 +70,8 @@ func TestTallyBackToBackFillsTheWindow(t *testing.T) {
 }
 
 func TestTallyCountsNothingButTotalsBeforeTheWindow(t *testing.T) {
-	ta, s := newTally(), span{}
-	ta.received(&s, 100)
+	ta, s := newTally(0, 0), span{}
+	ta.received(&s, 100, 5)
 	ta.completed(&s, 10, 20)
 	if ta.done != 0 || ta.bytes != 0 || s != (span{}) || ta.hist.TotalCount() != 0 {
 		t.Errorf("warm-up leaked into the window: %+v %+v", ta.done, s)
@@ -80,8 +81,31 @@ func TestTallyCountsNothingButTotalsBeforeTheWindow(t *testing.T) {
 	}
 }
 
+func TestTallySlices(t *testing.T) {
+	ta, s := newTally(3, 10), span{}
+	ta.received(&s, 1, 99) // before the window
+	ta.from = 100
+	for _, at := range []int64{100, 109, 110, 129, 130, 500} { // the last two are behind the last slice
+		ta.received(&s, 1, at)
+	}
+	if want := []int64{2, 1, 1}; !slices.Equal(ta.slices, want) || ta.bytes != 6 {
+		t.Errorf("slices %v, %d bytes; want %v, 6", ta.slices, ta.bytes, want)
+	}
+}
+
+// A refusal is time in flight like a response, and nothing else.
+func TestTallyRefusals(t *testing.T) {
+	ta, s := newTally(0, 0), span{}
+	ta.turnedAway(&s, 0, 50)
+	ta.from = 100
+	ta.turnedAway(&s, 90, 120)
+	if ta.refused != 1 || ta.refusedSum != 30 || ta.refusedMax != 30 || s != (span{busy: 20}) || ta.done != 0 || ta.hist.TotalCount() != 0 {
+		t.Errorf("%d refused in %d ns, longest %d, span %+v, %d done", ta.refused, ta.refusedSum, ta.refusedMax, s, ta.done)
+	}
+}
+
 func TestTallyHistogramKeepsThreeDigits(t *testing.T) {
-	ta, s := newTally(), span{}
+	ta, s := newTally(0, 0), span{}
 	ta.from = 0
 	for i := int64(1); i <= 1000; i++ {
 		ta.completed(&s, 0, i*1000)
@@ -97,7 +121,7 @@ func TestTallyHistogramKeepsThreeDigits(t *testing.T) {
 }
 
 func TestTallyCompletedAllocs(t *testing.T) {
-	ta, s := newTally(), span{}
+	ta, s := newTally(0, 0), span{}
 	ta.from = 0
 	if n := testing.AllocsPerRun(100, func() { ta.completed(&s, 0, 50_000) }); n != 0 {
 		t.Errorf("%v allocations per response, want 0", n)

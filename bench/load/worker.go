@@ -44,13 +44,17 @@ type worker struct {
 
 // streamWork is a stream's share on one worker.
 type streamWork struct {
+	cfg    *Stream
 	plan   *plan
 	tally  *tally
 	open   bool // open loop
 	pace   pace
 	free   []*conn // open loop: connections that can carry a request
 	behind int64   // open loop: due and not sent when the window closed
-	conns  int
+
+	owed     []owed // open loop: requests to be sent again, the first to be sent last
+	detector *judge // nil without one
+	conns    int
 }
 
 // forget takes an idle connection out of the free list. That is rare, so a scan does.
@@ -181,17 +185,67 @@ func (w *worker) turn(now int64) (over bool) {
 	return false
 }
 
-// paced sends what is due, as far as there are free connections.
+// owed is a request that is to be sent again.
+type owed struct {
+	due   int64 // when it was first due
+	tries int   // that it has had
+}
+
+// paced sends what is owed and what is due, as far as there are free connections.
 func (w *worker) paced(s *streamWork, now int64) {
-	for len(s.free) > 0 {
-		due := s.pace.due()
-		if due > now {
+	for len(s.free) > 0 || s.detector != nil {
+		o, ok := s.next(now)
+		if !ok {
 			return
 		}
-		s.pace.take()
+		if s.detector != nil && !s.detector.allows(now) {
+			s.tally.inWindow(&s.tally.withheld)
+			continue
+		}
+		if len(s.free) == 0 { // only with a detector: what it allows may find no connection
+			s.owe(o)
+			return
+		}
 		c := s.free[len(s.free)-1]
 		s.free = s.free[:len(s.free)-1]
-		w.issue(c, due, now)
+		c.tries = o.tries
+		w.issue(c, o.due, now)
+	}
+}
+
+// next takes the next request to send.
+func (s *streamWork) next(now int64) (owed, bool) {
+	if n := len(s.owed); n > 0 {
+		o := s.owed[n-1]
+		s.owed = s.owed[:n-1]
+		return o, true
+	}
+	due := s.pace.due()
+	if due > now {
+		return owed{}, false
+	}
+	s.pace.take()
+	return owed{due: due, tries: 0}, true
+}
+
+// owe keeps a request to be sent again, as far as there is room.
+func (s *streamWork) owe(o owed) {
+	if len(s.owed) < cap(s.owed) {
+		s.owed = append(s.owed, o)
+		return
+	}
+	s.tally.inWindow(&s.tally.givenUp)
+}
+
+// failed is told of a request that was refused or lost: it is sent again, or given up.
+func (s *streamWork) failed(c *conn) {
+	switch {
+	case !s.open:
+	case c.tries < s.cfg.Retries:
+		s.tally.inWindow(&s.tally.retried)
+		s.owe(owed{due: c.start, tries: c.tries + 1})
+	default:
+		s.tally.inWindow(&s.tally.givenUp)
 	}
 }
 

@@ -24,6 +24,7 @@ type options struct {
 // raw holds the flags that are not a field of the Config as they are typed.
 type raw struct {
 	config, keys, cpus, pids, rng string
+	refusals                      string
 	warmup, duration, timeout     time.Duration
 	headers                       []string
 	stream                        load.Stream
@@ -58,6 +59,8 @@ func (o *options) flags(fs *flag.FlagSet, r *raw) {
 	fs.DurationVar(&r.warmup, "warmup", 100*time.Millisecond, "time before the window opens")
 	fs.DurationVar(&r.timeout, "timeout", 10*time.Second, "a request that takes longer is an error")
 	fs.Float64Var(&s.Rate, "rate", 0, "open loop: requests per second; latency counts from the intended time")
+	fs.StringVar(&r.refusals, "refusals", "", "statuses that count as refusals and not as errors, such as 429,503")
+	fs.IntVar(&s.Retries, "retries", 0, "with --rate: how often a refused or lost request is sent again at once")
 	fs.StringVar(&r.keys, "keys", "", "file with a key per line (a path, put behind the URL); - is standard input")
 	fs.StringVar(&s.Order, "order", "rr", "order of the keys: rr or random")
 	fs.StringVar(&r.rng, "range", "", "FIRST-LAST, or random:LENGTH[,ALIGN] (units KiB, MiB, GiB)")
@@ -105,6 +108,9 @@ func (r *raw) fill(c *load.Config, urls []string) (err error) {
 	}
 	s := r.stream
 	s.Name = "load"
+	if s.Refusals, err = numbers("--refusals", r.refusals); err != nil {
+		return err
+	}
 	if s.Range, err = parseRange(r.rng); err != nil {
 		return err
 	}
