@@ -88,7 +88,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestConfigFromStdin(t *testing.T) {
 	url := startServer(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-	in := `{"target":"` + url + `","duration_s":0.05,"block":true,"streams":[{"name":"a","conns":1,"keys":["/a"]},{"name":"b","conns":1,"keys":["/b"]}]}`
+	in := `{"target":"` + url + `","duration_s":0.5,"block":true,"streams":[{"name":"a","conns":1,"keys":["/a"]},{"name":"b","conns":1,"keys":["/b"]}]}`
 	code, out, errOut := talonLoad(t, in, "--config", "-")
 	if code != exitOK || !strings.Contains(out, "\nb ") {
 		t.Errorf("exit %d, stderr %q, stdout:\n%s", code, errOut, out)
