@@ -69,7 +69,7 @@ func (b Branch) String() string { return branchNames[b] }
 // Result is what one run, or several added up, came to.
 type Result struct {
 	Runs     int
-	Hash     uint64
+	Hash     uint64 // of everything that happened; of several runs the sum: two versions of the code that behave alike have the same
 	Virtual  int64 // ns
 	Events   int64
 	Messages int64 // between workers
@@ -97,6 +97,7 @@ type Result struct {
 // Add folds another run in.
 func (r *Result) Add(o *Result) {
 	r.Runs += max(o.Runs, 1)
+	r.Hash += o.Hash
 	r.Virtual += o.Virtual
 	r.Events += o.Events
 	r.Messages += o.Messages
@@ -141,7 +142,7 @@ func addAll(to, from []int64) {
 func (r *Result) Table() string {
 	var b strings.Builder
 	line := func(name any, n int64) { fmt.Fprintf(&b, "  %-44v %12d\n", name, n) }
-	fmt.Fprintf(&b, "%d runs, %.1f virtual seconds, %d events, %d messages\n", r.Runs, float64(r.Virtual)/1e9, r.Events, r.Messages)
+	fmt.Fprintf(&b, "%d runs, %.1f virtual seconds, %d events, %d messages, sum of trace hashes %016x\n", r.Runs, float64(r.Virtual)/1e9, r.Events, r.Messages, r.Hash)
 	fmt.Fprintf(&b, "worst excess %.3f of N*b + R*d; least delivered %.3f of what was due, over %d limits; debts paid within %s\n", r.Worst, r.Delivered, r.Measured, ms(r.Paying))
 	b.WriteString("faults\n")
 	for f := range numFaults {
