@@ -70,7 +70,7 @@ func (b Branch) String() string { return branchNames[b] }
 type Result struct {
 	Runs     int
 	Hash     uint64 // of everything that happened; of several runs the sum: two versions of the code that behave alike have the same
-	Virtual  int64 // ns
+	Virtual  int64  // ns
 	Events   int64
 	Messages int64 // between workers
 	Bytes    int64

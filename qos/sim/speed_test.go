@@ -32,12 +32,13 @@ func BenchmarkVirtualSecond(b *testing.B) {
 // The message path of the simulator allocates nothing once its pools have grown; what does allocate is one View for each snapshot in force.
 func TestEventsAllocateNothing(t *testing.T) {
 	var q queue
+	q.init(64)
 	var box pool[int]
 	for i := range 64 {
 		q.push(event{at: int64(i)})
 	}
 	n := testing.AllocsPerRun(1000, func() {
-		e := q.pop()
+		e, _ := q.pop(forever)
 		i := 7
 		e.arg = box.put(&i)
 		e.at += 100
@@ -49,27 +50,52 @@ func TestEventsAllocateNothing(t *testing.T) {
 	}
 }
 
+// The queue against a list that is searched: near and far, many of one moment, clusters of all sizes, and a look ahead before something earlier comes.
 func TestQueueIsInOrderOfTime(t *testing.T) {
-	rnd := newRand(1)
-	var q queue
-	last := int64(0)
-	for i := range 10_000 {
-		q.push(event{at: last + rnd.Int64N(50), arg: int32(i)})
-		if i%3 > 0 {
-			e := q.pop()
-			if e.at < last {
-				t.Fatalf("%d after %d", e.at, last)
+	for _, pending := range []int{1, 64, 5_000, 1_000_000} {
+		for _, reach := range []int64{1, 50, 5_000, 1e6, 300e6, 20e9} {
+			rnd := newRand(uint64(reach))
+			var q queue
+			q.init(pending)
+			var twin []event
+			now := int64(0)
+			for i := range int32(3000) {
+				if e := (event{at: now + rnd.Int64N(reach), arg: i}); rnd.IntN(100) < 55 {
+					q.push(e)
+					twin = append(twin, e)
+				}
+				if len(twin) == 0 || rnd.IntN(100) < 50 {
+					continue
+				}
+				least := 0
+				for j := range twin {
+					if twin[j].at < twin[least].at {
+						least = j
+					}
+				}
+				want := twin[least]
+				if rnd.IntN(4) == 0 { // looked, and left it
+					if got, due := q.pop(want.at); due {
+						t.Fatalf("pending %d, reach %d: %d at %d is due before %d", pending, reach, got.arg, got.at, want.at)
+					}
+					now += rnd.Int64N(want.at - now + 1)
+					continue
+				}
+				twin = append(twin[:least], twin[least+1:]...)
+				got, due := q.pop(want.at + 1)
+				if !due || got.at != want.at || got.arg != want.arg {
+					t.Fatalf("pending %d, reach %d: %d at %d, want %d at %d", pending, reach, got.arg, got.at, want.arg, want.at)
+				}
+				now = got.at
 			}
-			last = e.at
-		}
-	}
-	q = queue{}
-	for i := range int32(100) {
-		q.push(event{at: 5, arg: i})
-	}
-	for i := range int32(100) {
-		if e := q.pop(); e.arg != i {
-			t.Fatalf("of one moment %d comes before %d", e.arg, i)
+			for range twin {
+				if _, due := q.pop(forever); !due {
+					t.Fatalf("pending %d, reach %d: events are lost", pending, reach)
+				}
+			}
+			if e, due := q.pop(forever); due {
+				t.Fatalf("pending %d, reach %d: %d at %d from nowhere", pending, reach, e.arg, e.at)
+			}
 		}
 	}
 }

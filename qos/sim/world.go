@@ -95,6 +95,7 @@ func New(s Setup) (*World, error) {
 		setup: s, rnd: rand.New(rand.NewPCG(s.Seed, 0x7a110)), hash: 14695981039346656037,
 		byName: map[qos.Limit]int32{}, index: map[qos.WorkerID]int32{},
 	}
+	w.queue.init(s.Workers * (s.Rings + 4))
 	w.net.init(s.Network, s.Workers)
 	for i := range s.Workers {
 		id := qos.WorkerID(fmt.Sprintf("w%d", i))
@@ -178,8 +179,11 @@ func (w *World) Run() (Result, error) {
 
 // Until lets happen what happens before t.
 func (w *World) Until(t int64) {
-	for w.err == nil && len(w.queue.events) > 0 && w.queue.events[0].at < t {
-		e := w.queue.pop()
+	for w.err == nil {
+		e, due := w.queue.pop(t)
+		if !due {
+			break
+		}
 		w.now = e.at
 		w.trace(uint64(e.at), uint64(e.kind)<<32|uint64(uint32(e.who)))
 		w.result.Events++
