@@ -56,8 +56,15 @@ func (w *World) pass(k *worker, r int) {
 		return
 	}
 	for _, u := range k.life.uses {
-		w.gather(u, r)
-		w.serve(k, u, r, u.cell.View(), local, forever)
+		l := &u.lanes[r]
+		if u.rate > 0 || l.waiting > 0 {
+			w.gather(u, r)
+		} else {
+			l.since = w.now
+		}
+		if l.waiting > 0 || l.told > 0 {
+			w.serve(k, u, r, u.cell.View(), local, forever)
+		}
 	}
 	k.ledger.Leave(r)
 	if !early {
@@ -116,8 +123,18 @@ func (w *World) gather(u *use, r int) {
 	since := l.since
 	l.since = w.now
 	if u.rate > 0 {
-		l.acc += (w.now - since) * u.rate / int64(len(u.lanes))
-		if n := l.acc / 1e12; n > 0 {
+		come := (w.now - since) * u.rate
+		switch len(u.lanes) { // divisions by what is known are cheap
+		case 1:
+		case 2:
+			come /= 2
+		case 3:
+			come /= 3
+		default:
+			come /= int64(len(u.lanes))
+		}
+		if l.acc += come; l.acc >= 1e12 {
+			n := l.acc / 1e12
 			l.acc -= n * 1e12
 			w.arriveRequests(u, r, n)
 		}
@@ -172,16 +189,18 @@ func (l *lane) take(n int64) {
 }
 
 // serve admits what waits on a lane, in order, until the limit says wait. Many requests are tried at once, then half of them, and so on:
-// the same end as one by one, sooner.
+// the same end as one by one, sooner. What cannot go is not tried: see futile.
 func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64) {
 	l := &u.lanes[r]
 	step := l.waiting
+	most := max(w.limits[u.limit].burst/u.need, 1)
 	if left := v.Ceiling() - u.cell.Used(); v.Fresh(local) && left < step*u.need { // no more than this can go at once
 		step = max(left/u.need, min(step, 1))
 	}
+	hopeless, waits := w.futile(u, v, local)
 	for step > 0 && l.waiting > 0 {
-		n := min(step, l.waiting, max(w.limits[u.limit].burst/u.need, 1))
-		if n*u.need > budget {
+		n := min(step, l.waiting, most)
+		if n*u.need > budget || n*u.need > hopeless && (n > 1 || waits) {
 			if n == 1 {
 				break
 			}
@@ -197,13 +216,15 @@ func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64
 			if u.pair != nil {
 				w.admitted(k, u.pair, n*u.pair.need, local, d, false)
 			}
+			hopeless, waits = w.futile(u, v, local)
 		case qos.Refuse:
 			if n > 1 {
 				step = n / 2
 				continue
 			}
-			w.refuse(u, r, 1)
-			l.take(1)
+			n = l.waiting // one refused alike: a refusal changes nothing for the next
+			w.refuse(u, r, n)
+			l.take(n)
 		default:
 			step = n / 2
 		}
@@ -216,6 +237,25 @@ func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64
 		}
 		l.told = wait
 	}
+}
+
+// futile is the largest charge that may go now: more is denied without a trace, by what the ceiling leaves, or the bootstrap where there is no fresh
+// view. waits says that one request that is denied so is told to wait, not refused. Without it most charges tried were in vain.
+func (w *World) futile(u *use, v *qos.View, local int64) (most int64, waits bool) {
+	p := v.Policy()
+	switch {
+	case p == nil:
+		return 0, false
+	case u.pair != nil || !p.Limits() || p.Mode != qos.Enforce:
+		return forever, false
+	case v.Fresh(local):
+		most = v.Ceiling() - u.cell.Used()
+	case p.Metric.Requests():
+		most = min(w.setup.Config.BootstrapIops, p.LocalBurst)
+	default:
+		most = min(w.setup.Config.BootstrapBytes, p.LocalBurst)
+	}
+	return most, p.OnLimit == qos.Pace && u.need <= p.Largest()
 }
 
 func (w *World) admit(u *use, v *qos.View, n, local int64) qos.Decision {
