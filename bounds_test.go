@@ -23,7 +23,7 @@ var boundRow = regexp.MustCompile("^\\| ([^|]+) \\| ([0-9]+)( [A-Za-z]+)? \\| `(
 var unitOf = map[string]int64{"": 1, " B": 1, " KiB": 1 << 10, " MiB": 1 << 20, " s": 1e9}
 
 // TestBounds compares the table of bounds with the constants it names, and wants
-// every default and maximum that server exports to be in it.
+// every default and maximum that server and policy export to be in it.
 func TestBounds(t *testing.T) {
 	page, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -49,12 +49,18 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%q: the table says %d, %s.%s is %d (exists: %v)", m[1], want, room, name, got, ok)
 		}
 	}
-	if rows := strings.Count(string(page), "| `server.") + strings.Count(string(page), "| `origin.") + strings.Count(string(page), "| `admin."); rows != len(listed) {
+	rows := 0
+	for _, room := range []string{"server", "origin", "admin", "policy"} {
+		rows += strings.Count(string(page), "| `"+room+".")
+	}
+	if rows != len(listed) {
 		t.Errorf("%d rows name a constant, %d were understood", rows, len(listed))
 	}
-	for name := range constants["server"] {
-		if (strings.HasPrefix(name, "Default") || strings.HasPrefix(name, "Max")) && !listed["server."+name] {
-			t.Errorf("server.%s is missing in the table of bounds", name)
+	for _, room := range []string{"server", "policy"} {
+		for name := range constants[room] {
+			if (strings.HasPrefix(name, "Default") || strings.HasPrefix(name, "Max")) && !listed[room+"."+name] {
+				t.Errorf("%s.%s is missing in the table of bounds", room, name)
+			}
 		}
 	}
 }
