@@ -20,7 +20,7 @@ import (
 var boundRow = regexp.MustCompile("^\\| ([^|]+) \\| ([0-9]+)( [A-Za-z]+)? \\| `([a-z]+)\\.([A-Za-z]+)` \\|")
 
 // unitOf is what the second column may be written in; a plain number counts.
-var unitOf = map[string]int64{"": 1, " B": 1, " KiB": 1 << 10, " MiB": 1 << 20, " s": 1e9}
+var unitOf = map[string]int64{"": 1, " B": 1, " KiB": 1 << 10, " MiB": 1 << 20, " s": 1e9, " ms": 1e6}
 
 // TestBounds compares the table of bounds with the constants it names, and wants
 // every default and maximum that server and policy export to be in it.

@@ -25,9 +25,13 @@ type Config struct {
 	// its own SO_REUSEPORT listener. 0 = one per CPU this process may use.
 	Rings int
 
-	// AnonymousTenant is who a request without credentials is. Empty: such a
-	// request is answered 401.
+	// AnonymousTenant is who a request without credentials is. Empty, or not one of
+	// Tenants where there are some: such a request is answered 401.
 	AnonymousTenant string
+
+	// Tenants are who is served; Server.SetTenants replaces them. nil: the one
+	// anonymous tenant, who may read everything.
+	Tenants *Tenants
 
 	// CopyBelow is the largest body in bytes that is read into memory behind
 	// its header and sent by one ring SEND; larger ones go through sendfile(2).
@@ -120,6 +124,8 @@ func (c Config) Validate() error {
 		return errors.New("origin: none; give a directory")
 	case c.Rings < 0 || c.Rings > 256:
 		return fmt.Errorf("rings: %d is outside 1..256 (0 = one per CPU)", c.Rings)
+	case c.AnonymousTenant != "" && !validName(c.AnonymousTenant, maxTenantID, ".-_"):
+		return fmt.Errorf("anonymous-tenant: %q is no tenant's id: 1 to %d letters, digits, '.', '_' and '-'", c.AnonymousTenant, maxTenantID)
 	case c.CopyBelow > MaxCopyBelow:
 		return fmt.Errorf("copy-below: %d bytes is over the %d that a send slab holds", c.CopyBelow, MaxCopyBelow)
 	case c.TransferChunk != 0 && (c.TransferChunk < 4<<10 || c.TransferChunk > 16<<20):

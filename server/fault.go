@@ -43,6 +43,7 @@ const (
 	faultMethodNotAllowed
 	faultUnauthorized
 	faultForbidden
+	faultNotAllowed
 	faultNotFound
 	faultPrecondition
 	faultRange
@@ -89,6 +90,7 @@ var faultTable = [faultCount]struct {
 	faultMethodNotAllowed: {405, "only GET, HEAD and OPTIONS are served"},
 	faultUnauthorized:     {401, "a bearer token is needed: Authorization: Bearer <id>.<secret>"},
 	faultForbidden:        {403, "this object may not be read"},
+	faultNotAllowed:       {403, "the tenant may not read this key"},
 	faultNotFound:         {404, "no such object"},
 	faultPrecondition:     {412, "the object does not meet the If-Match or If-Unmodified-Since condition"},
 	faultRange:            {416, "the range lies beyond the end of the object"},

@@ -36,10 +36,12 @@ type instant struct {
 // loop is one thread, its ring and everything that hangs on it. See doc.go for
 // who may touch it: nobody else.
 type loop struct {
+	worker   *worker
 	cfg      *Config
 	clock    func() instant
 	opener   *origin.Opener
 	budget   *atomic.Int64 // connections the worker may still take
+	roster   *roster       // the tenants in force in this turn
 	mail     mailbox
 	counters counters // what others read of stats
 
@@ -100,11 +102,12 @@ type retry struct {
 
 // newLoop makes a loop around a ring that is not enabled yet. It takes over
 // listen and ring: release closes both.
-func newLoop(cfg *Config, ring *uring.Ring, listen int, opener *origin.Opener, budget *atomic.Int64, clock func() instant, seed uint64) (*loop, error) {
+func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed uint64) (*loop, error) {
+	cfg := w.cfg
 	headroom := headroomOf(cfg.MaxConnections)
 	slots := cfg.MaxConnections + burstOf(cfg.MaxConnections)
 	l := &loop{
-		cfg: cfg, clock: clock, opener: opener, budget: budget,
+		worker: w, cfg: cfg, clock: clock, opener: w.opener, budget: &w.budget,
 		ring: ring, listen: listen,
 		conns: make([]conn, slots), free: make([]uint32, 0, slots),
 		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
@@ -201,6 +204,7 @@ func (l *loop) patience() time.Duration {
 func (l *loop) turn() {
 	l.mail.awake()
 	l.now = l.clock()
+	l.roster = l.worker.roster.Load()
 	l.tick()
 	l.stats.Turns++
 	for {

@@ -251,6 +251,8 @@ func preamble(status int) string {
 		return "HTTP/1.1 416 Range Not Satisfiable" + afterStatus
 	case 417:
 		return "HTTP/1.1 417 Expectation Failed" + afterStatus
+	case 429:
+		return "HTTP/1.1 429 Too Many Requests" + afterStatus
 	case 431:
 		return "HTTP/1.1 431 Request Header Fields Too Large" + afterStatus
 	case 503:

@@ -43,7 +43,7 @@ func (l *loop) answer(c *conn, b []byte) int {
 // serve starts the response to a request that was read whole. It returns false
 // if that has to wait for the opener.
 func (l *loop) serve(c *conn, r *request) bool {
-	tenant, why := l.authenticate(r)
+	tenant, why := l.roster.authenticate(r.authorization)
 	if why != faultNone {
 		l.deny(c, why)
 		return true
@@ -66,6 +66,10 @@ func (l *loop) serve(c *conn, r *request) bool {
 		return true
 	default:
 		l.deny(c, faultKey)
+		return true
+	}
+	if !tenant.t.allows(key) {
+		l.deny(c, faultNotAllowed)
 		return true
 	}
 	f, why, parked := l.find(c, key)

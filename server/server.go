@@ -29,7 +29,7 @@ type Server struct {
 	start  time.Time
 	cpus   []int // those this process may use; loop i runs on cpus[i % len(cpus)]
 	opener *origin.Opener
-	budget atomic.Int64
+	worker *worker
 	loops  []*loop
 
 	running  sync.WaitGroup // Run: loops whose goroutine has not returned
@@ -48,13 +48,13 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.cfg.Rings = orDefault(s.cfg.Rings, len(s.cpus))
-	s.budget.Store(int64(s.cfg.MaxConnections))
 	fds, addr, err := listenAll(&s.cfg)
 	if err != nil {
 		return nil, err
 	}
 	s.addr = addr
 	s.opener = origin.NewOpener(cfg.Origin, openerWorkers, openerQueue)
+	s.worker = newWorker(&s.cfg, s.opener)
 	if err := s.makeLoops(fds); err != nil {
 		s.release()
 		return nil, err
@@ -72,7 +72,7 @@ func (s *Server) makeLoops(listeners []int) error {
 		}
 		var random [8]byte
 		rand.Read(random[:])
-		l, err := newLoop(&s.cfg, ring, fd, s.opener, &s.budget, s.clock, seedOf(random[:]))
+		l, err := newLoop(s.worker, ring, fd, s.clock, seedOf(random[:]))
 		if err != nil {
 			closeAll(listeners[i+1:])
 			return fmt.Errorf("ring %d: %w", i, err)

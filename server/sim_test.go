@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,7 +113,7 @@ type sim struct {
 	loop    *loop
 	kernel  *uringtest.Kernel
 	opener  *origin.Opener
-	budget  atomic.Int64
+	worker  *worker
 	now     int64
 	address unix.Sockaddr
 	family  int
@@ -148,9 +147,9 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 	cfg = cfg.withDefaults()
 	cfg.Rings = 1
 	s.opener = origin.NewOpener(tree.dir, 1, 16)
-	s.budget.Store(int64(cfg.MaxConnections))
+	s.worker = newWorker(&cfg, s.opener)
 	clock := func() instant { return instant{mono: s.now, wall: 1.7e18 + s.now} }
-	if s.loop, err = newLoop(&cfg, ring, s.listen(), s.opener, &s.budget, clock, seed); err != nil {
+	if s.loop, err = newLoop(s.worker, ring, s.listen(), clock, seed); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.loop.start(); err != nil {
@@ -316,8 +315,8 @@ func (s *sim) drain() {
 		s.t.Errorf("seed %d: held after the end: %d send slabs, %d input slabs, %d buffers", s.seed, l.slabs.Held(), l.ins.slabs.Held(), l.bufs.Held())
 	case len(l.free) != len(l.conns) || l.accepting.shedding != 0:
 		s.t.Errorf("seed %d: %d of %d slots free", s.seed, len(l.free), len(l.conns))
-	case s.budget.Load() != int64(l.cfg.MaxConnections):
-		s.t.Errorf("seed %d: budget %d of %d", s.seed, s.budget.Load(), l.cfg.MaxConnections)
+	case s.worker.budget.Load() != int64(l.cfg.MaxConnections):
+		s.t.Errorf("seed %d: budget %d of %d", s.seed, s.worker.budget.Load(), l.cfg.MaxConnections)
 	case l.snapshot().BuffersHeld+l.snapshot().InputsHeld+l.snapshot().SlabsHeld+l.snapshot().OpensOut+l.snapshot().StarvedNow != 0:
 		s.t.Errorf("seed %d: the gauges are not back: %+v", s.seed, l.snapshot())
 	case l.stats.StaleCompleted != 0:

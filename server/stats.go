@@ -81,14 +81,14 @@ type Shared struct {
 func (s *Server) Shared() Shared {
 	return Shared{
 		ConnectionLimit: uint64(s.cfg.MaxConnections),
-		ConnectionsFree: uint64(max(s.budget.Load(), 0)),
+		ConnectionsFree: uint64(max(s.worker.budget.Load(), 0)),
 		InlineCloses:    uint64(s.opener.InlineCloses()),
 	}
 }
 
 // Statuses are the status codes this server answers with; Stats.Requests is
 // counted by their index.
-var Statuses = [...]int{200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 412, 414, 416, 417, 431, 500, 503, 505}
+var Statuses = [...]int{200, 204, 206, 304, 400, 401, 403, 404, 405, 408, 412, 414, 416, 417, 429, 431, 500, 503, 505}
 
 const numStatuses = len(Statuses)
 

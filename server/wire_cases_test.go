@@ -1,6 +1,9 @@
 package server
 
-import "strings"
+import (
+	"crypto/sha256"
+	"strings"
+)
 
 // wireCase is one input and what becomes of it.
 type wireCase struct {
@@ -307,9 +310,32 @@ var wireTable = []struct {
 		{"If-Range date", "GET /ten HTTP/1.1\r\nHost: h\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\nRange: bytes=0-1\r\n\r\n", "206 0-1/10", faultNone, ""},
 	}},
 	{"Credentials", []wireCase{
-		{"a token", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a.b\r\n\r\n", "401", faultUnauthorized, "nobody has been given one"},
+		{"a token", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all.the-secret\r\n\r\n", "200", faultNone, "of a tenant that may read everything"},
+		{"scheme case", "GET /k HTTP/1.1\r\nHost: h\r\nauthorization: bEARER   all.the-secret\r\n\r\n", "200", faultNone, "RFC 9110 §11.1: a scheme has no case"},
+		{"its prefix", "GET /b/k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\n", "200", faultNone, "of a tenant that may read /b/; a secret may have dots"},
+		{"its prefix escaped", "GET /%62%2fk HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\n", "200", faultNone, "the decoded key counts"},
+		{"not its prefix", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\n", "403", faultNotAllowed, ""},
+		{"not its prefix, missing", "GET /nope HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\n", "403", faultNotAllowed, "whether it exists is not told"},
+		{"dots around a prefix", "GET /b/../k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\n", "404", faultNotFound, "a literal key"},
+		{"HEAD outside", "HEAD /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\n", "403", faultNotAllowed, ""},
+		{"condition outside", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\nIf-None-Match: *\r\n\r\n", "403", faultNotAllowed, "authorisation comes before conditions"},
+		{"nothing allowed", "GET /b/k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer none.s\r\n\r\n", "403", faultNotAllowed, "a tenant without prefixes reads nothing"},
+		{"unknown token", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a.b\r\n\r\n", "401", faultUnauthorized, "never served as the anonymous tenant"},
+		{"wrong secret", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all.the-secreT\r\n\r\n", "401", faultUnauthorized, ""},
+		{"another's secret", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.the-secret\r\n\r\n", "401", faultUnauthorized, ""},
+		{"id case", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer ALL.the-secret\r\n\r\n", "401", faultUnauthorized, "ids have case"},
+		{"id alone", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all\r\n\r\n", "401", faultUnauthorized, ""},
+		{"no secret", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all.\r\n\r\n", "401", faultUnauthorized, ""},
+		{"no id", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer .the-secret\r\n\r\n", "401", faultUnauthorized, ""},
+		{"no credential", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer\r\n\r\n", "401", faultUnauthorized, ""},
+		{"empty", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization:\r\n\r\n", "401", faultUnauthorized, "an empty credential is one"},
+		{"two credentials", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all.the-secret all.the-secret\r\n\r\n", "401", faultUnauthorized, "no blanks in it"},
+		{"tab", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer\tall.the-secret\r\n\r\n", "401", faultUnauthorized, ""},
+		{"long secret", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all." + strings.Repeat("s", 8000) + "\r\n\r\n", "401", faultUnauthorized, "at most 128 bytes are hashed"},
 		{"another scheme", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\n\r\n", "401", faultUnauthorized, ""},
+		{"unknown, with a method that is not served", "DELETE /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a.b\r\n\r\n", "401", faultUnauthorized, "who it is comes first"},
 		{"none of the next", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a.b\r\n\r\nGET /k HTTP/1.1\r\nHost: h\r\n\r\n", "401; 200", faultUnauthorized, "credentials are those of one request"},
+		{"three tenants", "GET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer all.the-secret\r\n\r\nGET /k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer b.1.2.3\r\n\r\nGET /k HTTP/1.1\r\nHost: h\r\n\r\n", "200; 403; 200", faultNone, "nor are anybody's rights"},
 	}},
 }
 
@@ -335,6 +361,22 @@ func tableRequests() (all []request) {
 
 // refused reports whether the parser itself refuses the first request.
 func (c *wireCase) refused() bool { return c.want.closes() }
+
+// wireTenants are who the table's requests come from: whoever shows no credentials is
+// "public".
+var wireTenants = must(NewTenants([]Tenant{
+	{ID: "public", Allow: []string{"/"}},
+	{ID: "everything", Allow: []string{"/x", "/"}, Tokens: []Token{{"all", sha256.Sum256([]byte("the-secret"))}}},
+	{ID: "folder", Allow: []string{"/b/"}, Tokens: []Token{{"unused", sha256.Sum256([]byte("x"))}, {"b", sha256.Sum256([]byte("1.2.3"))}}},
+	{ID: "nothing", Tokens: []Token{{"none", sha256.Sum256([]byte("s"))}}},
+}))
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
 // wireObjects are what the table's requests find, all changed last at testMtime.
 var wireObjects = map[string][]byte{

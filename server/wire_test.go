@@ -29,7 +29,12 @@ type wireRig struct {
 
 func startWireRig(t *testing.T, change func(*Config)) *wireRig {
 	t.Helper()
-	w := &wireRig{rig: startRig(t, change)}
+	w := &wireRig{rig: startRig(t, func(c *Config) {
+		c.Tenants = wireTenants
+		if change != nil {
+			change(c)
+		}
+	})}
 	at := time.Unix(testMtime, 0)
 	for name, content := range wireObjects {
 		w.put(name, content)
