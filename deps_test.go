@@ -59,7 +59,7 @@ var rooms = []room{
 		reason: "a request knows no peers, protobuf, flags or metric names"},
 	{dir: "admin", may: "github.com/VictoriaMetrics/metrics",
 		reason: "it reads counters and snapshots that the others hand it"},
-	{dir: "bench", may: "github.com/HdrHistogram/hdrhistogram-go",
+	{dir: "bench", may: "github.com/HdrHistogram/hdrhistogram-go gonum.org/v1/plot",
 		reason: "it measures through the public wire, as a stranger"},
 	{dir: "cmd/talon", may: "uring sched qos policy origin peerwire coordinator server admin " +
 		"github.com/spf13/cobra github.com/spf13/pflag github.com/knadh/koanf go.yaml.in/yaml github.com/fsnotify/fsnotify",

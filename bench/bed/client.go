@@ -13,13 +13,16 @@ import (
 // Client runs the load generator as a process of its own on its own core.
 type Client struct {
 	Path  string // of talon-load
-	CPU   int
+	CPU   int // AnyCPU: one thread that shares the cores with the server, and sleeps when it has nothing to do
 	Raise bool
 }
 
 // Measure runs one measurement. A refused result is returned as such, with Refused set.
 func (cl Client) Measure(ctx context.Context, c load.Config) (*load.Result, error) {
 	c.CPUs, c.Hygiene = []int{cl.CPU}, cl.Raise
+	if cl.CPU == AnyCPU {
+		c.CPUs, c.Threads, c.Block = nil, 1, true
+	}
 	in, err := json.Marshal(c)
 	if err != nil {
 		return nil, err

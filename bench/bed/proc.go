@@ -25,11 +25,14 @@ var stopGrace = 5 * time.Second
 // Spec is a process to start.
 type Spec struct {
 	Argv  []string
-	CPU   int  // pinned to it, with all its threads and children
+	CPU   int  // pinned to it, with all its threads and children; AnyCPU leaves them alone
 	Raise bool // nice -20 and autogroup weight -20 (root)
 	In    io.Reader
 	Out   io.Writer // nil: kept with the error output
 }
+
+// AnyCPU pins nothing: of a server with a ring on every core.
+const AnyCPU = -1
 
 // Proc is a running process of the bed.
 type Proc struct {
@@ -85,8 +88,10 @@ func (p *Proc) run(s Spec, started chan<- error) {
 }
 
 func (p *Proc) prepareThread(s Spec) error {
-	if err := load.Pin(s.CPU); err != nil {
-		return err
+	if s.CPU != AnyCPU {
+		if err := load.Pin(s.CPU); err != nil {
+			return err
+		}
 	}
 	if !s.Raise {
 		return nil

@@ -1,0 +1,127 @@
+// Command bench-noisy measures what an aggressor with hundreds of connections takes from its neighbours: tenants with
+// weights 1, 2 and 4 beside one with 512 connections, on a worker with a ring on every core whose egress rate binds.
+// Each arm is a talon of its own; they are measured in interleaved rounds:
+//
+//	fair      tenants, weights and --egress-rate
+//	no-rate   the same without --egress-rate: fair only given where the connections landed
+//	blind     all tokens belong to one tenant, so that the worker cannot tell the tenants apart
+//
+// First the capacity of this machine is measured, then the rate is set to a share of it. The figures go to
+// bench/results as text, JSON and a picture (SVG).
+//
+//	go run ./bench/cmd/bench-noisy                        # about two minutes
+//	go run ./bench/cmd/bench-noisy --rounds 1 --window 2  # a look
+//
+// Exit codes: 0 measured; 1 it could not run; 2 bad usage; 4 with --strict, a bound was missed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/talon-worker/talon/bench/bed"
+)
+
+// The objects: large ones to fill a share with, small ones to wait for.
+const (
+	bulkKey  = "1M"
+	smallKey = "64K"
+	smallLen = 64 << 10
+)
+
+type options struct {
+	Rounds    int     `json:"rounds"`
+	Warmup    float64 `json:"warmup_s"`
+	Window    float64 `json:"window_s"`
+	Share     float64 `json:"rate_of_capacity"`
+	Aggressor int     `json:"aggressor_conns"`
+	Rings     int     `json:"rings"`
+	Rate      int64   `json:"egress_rate"` // bytes/s; 0: Share of the measured capacity
+
+	talon, dir, results      string
+	hygiene, strict, noWrite bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-noisy:", err)
+		os.Exit(2)
+	}
+	code, err := o.run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-noisy:", err)
+	}
+	os.Exit(code)
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	fs := flag.NewFlagSet("bench-noisy", flag.ExitOnError)
+	fs.IntVar(&o.Rounds, "rounds", 3, "interleaved rounds, the order alternates")
+	fs.Float64Var(&o.Warmup, "warmup", 1, "seconds before each measured window")
+	fs.Float64Var(&o.Window, "window", 5, "seconds of each measured window")
+	fs.Float64Var(&o.Share, "share", 0.6, "egress rate as a share of the measured capacity")
+	fs.Int64Var(&o.Rate, "rate", 0, "egress rate in bytes/s instead of a share of the measured capacity")
+	fs.IntVar(&o.Aggressor, "aggressor", 512, "connections of the aggressor")
+	fs.IntVar(&o.Rings, "rings", 2, "rings of the worker")
+	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
+	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
+	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
+	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
+	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight -20 for every process (root)")
+	fs.BoolVar(&o.strict, "strict", false, "exit 4 if a bound is missed")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	switch {
+	case fs.NArg() > 0:
+		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
+	case o.Rounds < 1 || o.Rounds > 100 || o.Window < 1 || o.Window > 60 || o.Warmup < 0 || o.Warmup > 60:
+		return nil, fmt.Errorf("rounds %d, window %gs, warm-up %gs: want 1-100 rounds, windows of 1 to 60 s", o.Rounds, o.Window, o.Warmup)
+	case o.Share <= 0 || o.Share > 1:
+		return nil, fmt.Errorf("--share %g: want more than 0, at most 1", o.Share)
+	case o.Rate < 0 || o.Rate > 0 && o.Rate < 1<<20:
+		return nil, fmt.Errorf("--rate %d: want at least 1 MiB/s, or 0 for a share of the capacity", o.Rate)
+	case o.Aggressor < 1 || o.Aggressor > 10_000 || o.Rings < 1 || o.Rings > 256:
+		return nil, fmt.Errorf("%d connections of the aggressor, %d rings: want 1 to 10000 and 1 to 256", o.Aggressor, o.Rings)
+	}
+	return o, nil
+}
+
+func (o *options) run(ctx context.Context) (int, error) {
+	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(work)
+	files := filepath.Join(work, "files")
+	if err := os.Mkdir(files, 0o755); err != nil {
+		return 1, err
+	}
+	if err := bed.MakeAll(files, []string{bulkKey, smallKey}); err != nil {
+		return 1, err
+	}
+	if o.talon == "" {
+		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
+			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
+		}
+	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
+		return 1, err
+	}
+	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
+	if err != nil {
+		return 1, err
+	}
+	n := &noisy{o: o, files: files, work: work, tenants: newTenants(o.Aggressor), client: bed.Client{Path: client, CPU: bed.AnyCPU, Raise: o.hygiene}}
+	defer n.down()
+	return n.report(ctx)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/talon-worker/talon/bench/bed"
+	"github.com/talon-worker/talon/bench/load"
+)
+
+// slice is the grain of what is kept of a window, in seconds.
+const (
+	perSecond = 10
+	slice     = 1.0 / perSecond
+)
+
+// tenant is one party of the scenario.
+type tenant struct {
+	bed.Tenant
+	weight int
+	conns  int
+}
+
+// newTenants are the aggressor, and victims with few connections and more weight.
+func newTenants(aggressor int) []tenant {
+	make := func(id string, weight, conns int) tenant {
+		fields := fmt.Sprintf("weight: %d, max_connections: 10000, max_inflight: 10000, queue: {requests: 10000, bytes: 64GiB, deadline: 60s, target: 60s}", weight)
+		return tenant{bed.NewTenant(id, fields), weight, conns}
+	}
+	return []tenant{make("aggressor", 1, aggressor), make("victim1", 1, 8), make("victim2", 2, 16), make("victim4", 4, 32)}
+}
+
+func parties(all []tenant) []bed.Tenant {
+	out := make([]bed.Tenant, len(all))
+	for i, t := range all {
+		out[i] = t.Tenant
+	}
+	return out
+}
+
+// noisy runs the arms.
+type noisy struct {
+	o           *options
+	files, work string
+	tenants     []tenant
+	client      bed.Client
+	capacity    float64 // bytes/s of all tenants together without a rate
+	rate        int64   // bytes/s
+	arms        []*arm
+}
+
+// arm is one way to run the worker. Its slices have an element for each round.
+type arm struct {
+	Name string `json:"arm"`
+	Rate bool   `json:"rate"` // --egress-rate is set
+	srv  *bed.Server
+
+	Shares []shares `json:"shares"`
+	Waits  []waits  `json:"waits"`
+}
+
+// waits is what a victim that asks for half of its share waits for 64 KiB, by p99 in microseconds.
+type waits struct {
+	Alone  float64 `json:"alone_p99_us"`
+	Beside float64 `json:"beside_p99_us"`
+	Errors int64   `json:"errors"`
+}
+
+func (n *noisy) down() {
+	for _, a := range n.arms {
+		a.srv.Down()
+	}
+}
+
+// server is a talon under a policy file.
+func (n *noisy) server(name, policy string, extra ...string) *bed.Server {
+	args := append([]string{"--rings", fmt.Sprint(n.o.Rings), "--max-connections", "16384", "--policy", "{work}/" + name + ".yaml"}, extra...)
+	s := bed.Talon(name, n.o.talon, "serve --listen {listen} --admin {admin} --origin {dir} "+strings.Join(args, " "))
+	s.Files = map[string]string{"{work}/" + name + ".yaml": policy}
+	return s
+}
+
+func (n *noisy) up(ctx context.Context, s *bed.Server) error {
+	return s.Up(ctx, n.files, n.work, bed.AnyCPU, n.o.hygiene, "/"+smallKey)
+}
+
+// prepare measures the capacity and starts the arms.
+func (n *noisy) prepare(ctx context.Context) error {
+	each := parties(n.tenants)
+	open := n.server("no-rate", bed.Policy(each))
+	n.arms = []*arm{{Name: "no-rate", srv: open}}
+	if err := n.up(ctx, open); err != nil {
+		return err
+	}
+	res, err := n.client.Measure(ctx, n.backlogged(open))
+	if err != nil {
+		return err
+	}
+	for _, s := range res.Streams {
+		n.capacity += s.GBps * 1e9
+	}
+	n.rate = int64(n.o.Share * n.capacity)
+	if n.o.Rate > 0 {
+		n.rate = n.o.Rate
+	}
+	egress := fmt.Sprintf("--egress-rate=%d/s", n.rate)
+	fair := &arm{Name: "fair", Rate: true, srv: n.server("fair", bed.Policy(each), egress)}
+	all := n.tenants[0].Fields
+	blind := &arm{Name: "blind", Rate: true, srv: n.server("blind", bed.PolicyOfOne("everybody", all, each), egress)}
+	n.arms = []*arm{fair, n.arms[0], blind}
+	for _, a := range []*arm{fair, blind} {
+		if err := n.up(ctx, a.srv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backlogged has every tenant ask for more than its share on all of its connections.
+func (n *noisy) backlogged(s *bed.Server) load.Config {
+	c := load.Config{Target: s.Target, WarmupS: n.o.Warmup, DurationS: n.o.Window, SliceS: slice, ServerPIDs: s.PIDs, TimeoutS: 60, Seed: 1}
+	for _, t := range n.tenants {
+		c.Streams = append(c.Streams, load.Stream{Name: t.ID, Conns: t.conns, Keys: []string{"/" + bulkKey}, Headers: []string{t.Header()}})
+	}
+	return c
+}
+
+// waiting has victim1 ask for half of its share in small objects, alone or beside the aggressor. Of two tenants with
+// weight 1, a share is half of the rate.
+func (n *noisy) waiting(s *bed.Server, beside bool) load.Config {
+	aggressor, victim := &n.tenants[0], &n.tenants[1]
+	c := load.Config{Target: s.Target, WarmupS: n.o.Warmup, DurationS: n.o.Window, ServerPIDs: s.PIDs, TimeoutS: 60, Seed: 1}
+	c.Streams = []load.Stream{{Name: victim.ID, Conns: 32, Keys: []string{"/" + smallKey}, Headers: []string{victim.Header()},
+		Rate: float64(n.rate) / 4 / smallLen}}
+	if beside {
+		c.Streams = append(c.Streams, load.Stream{Name: aggressor.ID, Conns: aggressor.conns, Keys: []string{"/" + bulkKey}, Headers: []string{aggressor.Header()}})
+	}
+	return c
+}
+
+// round measures the arm once.
+func (a *arm) round(ctx context.Context, n *noisy) error {
+	res, err := n.client.Measure(ctx, n.backlogged(a.srv))
+	if err != nil {
+		return err
+	}
+	a.Shares = append(a.Shares, sharesOf(res, n.tenants))
+	var w waits
+	for _, beside := range []bool{false, true} {
+		res, err := n.client.Measure(ctx, n.waiting(a.srv, beside))
+		if err != nil {
+			return err
+		}
+		victim := &res.Streams[0]
+		w.Errors += victim.Errors
+		if beside {
+			w.Beside = victim.P99US
+		} else {
+			w.Alone = victim.P99US
+		}
+	}
+	a.Waits = append(a.Waits, w)
+	return nil
+}
