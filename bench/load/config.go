@@ -52,6 +52,10 @@ type Stream struct {
 	Range Range    `json:"range"`
 	Rate  float64  `json:"rate,omitempty"` // requests per second; 0 is the closed loop
 
+	// From CalmS seconds of the window on the open loop's rate is CalmRate; what is behind by then is forgotten.
+	CalmS    float64 `json:"calm_s,omitempty"`
+	CalmRate float64 `json:"calm_rate,omitempty"`
+
 	Headers []string `json:"headers,omitempty"` // beside Config.Headers; a tenant's credentials, for example
 
 	// Refusals are statuses that the stream expects beside the good one, such as 429. They are counted
@@ -164,8 +168,11 @@ func (s *Stream) validate(threads int) error {
 	if s.Retries < 0 || s.Retries > MaxRetries {
 		return fmt.Errorf("retries %d: want 0 to %d", s.Retries, MaxRetries)
 	}
-	if s.Rate == 0 && (s.Retries > 0 || s.Detector != nil) {
-		return errors.New("retries and a detector are for the open loop; give a rate")
+	if s.Rate == 0 && (s.Retries > 0 || s.Detector != nil || s.CalmS != 0) {
+		return errors.New("retries, a detector and a calm are for the open loop; give a rate")
+	}
+	if s.CalmS < 0 || s.CalmS > 0 && (s.CalmRate <= 0 || s.CalmRate > 1e8) {
+		return fmt.Errorf("calm after %gs at %g/s: want a positive time and a rate up to 1e8", s.CalmS, s.CalmRate)
 	}
 	if err := validateHeaders(s.Headers); err != nil {
 		return err

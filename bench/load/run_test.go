@@ -322,6 +322,19 @@ func TestRunRetries(t *testing.T) {
 	}
 }
 
+// From the calm on there are as many requests as its rate says.
+func TestRunCalm(t *testing.T) {
+	f := startFake(t, 1, func(c net.Conn, _ *http.Request, _ int64) bool { return ok(c, 1) })
+	c := f.config(4)
+	c.DurationS, c.SliceS = 0.6, 0.1
+	c.Streams[0].Rate, c.Streams[0].CalmS, c.Streams[0].CalmRate = 2000, 0.3, 10
+	_, s := run(t, c)
+	before, after := s.Slices[0]+s.Slices[1]+s.Slices[2], s.Slices[4]+s.Slices[5]
+	if before < 20 || after > before/5 {
+		t.Errorf("%d responses before the calm and %d in it: slices %v", before, after, s.Slices)
+	}
+}
+
 // A client whose detector has taken the server for down leaves it alone but for probes.
 func TestRunDetector(t *testing.T) {
 	f := startFake(t, 10, func(net.Conn, *http.Request, int64) bool { return false })

@@ -54,6 +54,7 @@ type streamWork struct {
 
 	owed     []owed // open loop: requests to be sent again, the first to be sent last
 	detector *judge // nil without one
+	calmed   bool   // the rate is Stream.CalmRate
 	conns    int
 }
 
@@ -175,6 +176,7 @@ func (w *worker) turn(now int64) (over bool) {
 	}
 	for _, s := range w.streams {
 		if s.open {
+			w.calm(s, now)
 			w.paced(s, now)
 		}
 	}
@@ -210,6 +212,14 @@ func (w *worker) paced(s *streamWork, now int64) {
 		s.free = s.free[:len(s.free)-1]
 		c.tries = o.tries
 		w.issue(c, o.due, now)
+	}
+}
+
+// calm changes the rate of a stream when its time has come.
+func (w *worker) calm(s *streamWork, now int64) {
+	if s.cfg.CalmS > 0 && !s.calmed && w.measuring && now >= s.tally.from+int64(s.cfg.CalmS*1e9) {
+		s.calmed, s.owed = true, s.owed[:0]
+		s.pace = newPace(now, s.cfg.CalmRate/float64(w.cfg.Threads))
 	}
 }
 
