@@ -232,8 +232,8 @@ func (l *loop) filled(c *conn, cq uring.Completion) {
 	}
 	switch err := cq.Err(); {
 	case err == unix.EINTR || err == unix.EAGAIN || err == unix.ECANCELED:
-	case cq.Res <= 0: // the file shrank, or cannot be read
-		l.close(c, ClosedFile)
+	case cq.Res <= 0:
+		l.unreadable(c, err)
 		return
 	default:
 		c.fillEnd += int(cq.Res)
@@ -245,6 +245,26 @@ func (l *loop) filled(c *conn, cq uring.Completion) {
 	c.resp.off = c.resp.end
 	l.startDrainWindow(c)
 	l.verify(c)
+}
+
+// unreadable ends a response whose object cannot be read on: err says why, 0 that the
+// file ends too early. As long as the client has heard nothing it is told; behind a
+// head only the end of the connection says that not all has come.
+func (l *loop) unreadable(c *conn, err unix.Errno) {
+	why := faultInternal
+	switch err {
+	case 0:
+		why = faultChanged
+		l.outdated(c.file)
+	case unix.ENOMEM:
+		why = faultBusy
+	}
+	if c.resp.headOut || !l.takeSlab(c) {
+		l.close(c, ClosedFile)
+		return
+	}
+	l.startDrainWindow(c)
+	l.deny(c, why)
 }
 
 // sendSlab hands the first n bytes of the slab to the ring.

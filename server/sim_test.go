@@ -120,6 +120,8 @@ type sim struct {
 	clients []*simClient
 	readBuf []byte
 	mail    []*message // from the opener, not yet delivered
+
+	unreadable int // answers of 500 that were read whole
 }
 
 func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func(*Config)) *sim {
@@ -539,6 +541,11 @@ func (c *simClient) parse() (complete int, err error) {
 	}
 	for c.judged < len(c.owed) {
 		n, err := c.owed[c.judged].judge(c.got)
+		if err != nil && c.unreadable() {
+			refused := simRequest{"GET", 500, nil}
+			n, err = refused.judge(c.got)
+			c.s.unreadable += min(n, 1)
+		}
 		if err != nil {
 			return c.judged, fmt.Errorf("answer %d: %w", c.judged, err)
 		}
@@ -559,6 +566,13 @@ func (c *simClient) parse() (complete int, err error) {
 func (c *simClient) turnedAway() bool {
 	stats := &c.s.loop.stats
 	return stats.RefusedFiles+stats.RefusedBudget > 0 && bytes.HasPrefix(c.got, []byte("HTTP/1.1 503 ")) && bytes.Contains(c.got, []byte("Connection: close\r\n"))
+}
+
+// unreadable reports whether the next answer says that an object cannot be read, which
+// the server may as long as the disk fails, and as often.
+func (c *simClient) unreadable() bool {
+	want := &c.owed[c.judged]
+	return uint64(c.s.unreadable) < c.s.kernel.Counts().Errors && len(want.body) > 0 && want.status < 300 && bytes.HasPrefix(c.got, []byte("HTTP/1.1 500 "))
 }
 
 // judge returns the length of the answer at the start of got, 0 if it is not
@@ -595,6 +609,7 @@ type simTally struct {
 	stats   Stats
 	counts  uringtest.Counts
 	answers int
+	refused int // of them, with 500: the disk failed
 }
 
 func (y *simTally) add(s *sim) {
@@ -611,11 +626,12 @@ func (y *simTally) add(s *sim) {
 		complete, _ := c.parse()
 		y.answers += complete
 	}
+	y.refused += s.unreadable
 }
 
 func (y simTally) String() string {
-	return fmt.Sprintf("%d connections, %d answers read whole; parked %d, prefetches %d, short sends %d, deferred lookups %d, "+
-		"receive pauses %d, accept rearms %d, receive rearms %d, closed %v; kernel %+v", y.stats.Accepted, y.answers, y.stats.Parked,
+	return fmt.Sprintf("%d connections, %d answers read whole, %d of them 500; parked %d, prefetches %d, short sends %d, deferred lookups %d, "+
+		"receive pauses %d, accept rearms %d, receive rearms %d, closed %v; kernel %+v", y.stats.Accepted, y.answers, y.refused, y.stats.Parked,
 		y.stats.Prefetches, y.stats.ShortSends, y.stats.FilesDeferred, y.stats.RecvPauses, y.stats.AcceptRearms, y.stats.RecvRearms, y.stats.Closed, y.counts)
 }
 

@@ -42,7 +42,7 @@ func (l *loop) sendChunk(c *conn) int {
 		l.block(c)
 	case err == unix.EINTR:
 		l.ready.push(c.slot)
-	case err == unix.EIO:
+	case err == unix.EIO || err == unix.ENOMEM || err == unix.ESTALE: // of the file, not of the socket
 		l.close(c, ClosedFile)
 	case err != 0:
 		l.close(c, ClosedReset)
@@ -180,7 +180,7 @@ func (l *loop) prefetched(c *conn, cq uring.Completion) {
 	switch {
 	case a.orphan:
 	case prefetchFailed(cq):
-		l.close(c, ClosedFile)
+		l.unreadable(c, cq.Err())
 		return
 	case cq.Res > 0 && a.off <= c.resp.off:
 		// Sent without asking again: where the kernel never says that it has a page,
