@@ -91,7 +91,7 @@ var families = []family{
 		perRing: func(r *Ring) uint64 { return r.Partial }},
 	{name: "talon_ring_interrupted_total", help: "Calls that a signal ended, mostly the Go scheduler's own.",
 		perRing: func(r *Ring) uint64 { return r.Interrupted }},
-	{name: "talon_ring_busy_total", help: "Calls that the kernel refused for a moment, EBUSY or EAGAIN.",
+	{name: "talon_ring_busy_total", help: "Calls that the kernel refused for a moment: EBUSY, EAGAIN or ENOMEM.",
 		perRing: func(r *Ring) uint64 { return r.Busy }},
 	{name: "talon_ring_accept_rearms_total", help: "Multishot accepts armed again.",
 		perRing: func(r *Ring) uint64 { return r.AcceptRearms }},

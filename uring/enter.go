@@ -52,8 +52,21 @@ func (r *Ring) Wait(timeout time.Duration) error {
 	}
 	r.wait.set(timeout)
 	r.stats.Waits++
-	return r.check(r.enter(1, abi.EnterGetEvents|abi.EnterExtArg))
+	if err := r.check(r.enter(1, abi.EnterGetEvents|abi.EnterExtArg)); err != nil {
+		return err
+	}
+	if r.refusals >= refusalsBorne {
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: refusalNap}, nil) // shorter for a signal
+	}
+	return nil
 }
+
+// A kernel that refuses enters does not let the thread sleep in them either, and turns a loop that waits into one that spins. One refusal is
+// over when the caller has reaped; after refusalsBorne in a row a Wait that may sleep takes a nap of refusalNap nanoseconds instead.
+const (
+	refusalsBorne = 16
+	refusalNap    = 1e6
+)
 
 // Next reaps the next completion, in the order in which the kernel posted them; false means that there is none until the next Wait or Submit.
 func (r *Ring) Next() (Completion, bool) {
@@ -142,12 +155,14 @@ func (r *Ring) enter(wait, flags uint32) unix.Errno {
 func (r *Ring) check(errno unix.Errno) error {
 	switch errno {
 	case 0, unix.ETIME:
+		r.refusals = 0
 		return nil
 	case unix.EINTR:
 		r.stats.Interrupted++
 		return nil
-	case unix.EAGAIN, unix.EBUSY:
+	case unix.EAGAIN, unix.EBUSY, unix.ENOMEM:
 		r.stats.Busy++
+		r.refusals++
 		return nil
 	case unix.EEXIST, unix.EBADF, unix.EINVAL: // the registered descriptor is the thread's own, so another thread has none, or another's
 		return fmt.Errorf("uring: enter: %w: this thread does not own the ring, or it is closed", errno)

@@ -41,10 +41,11 @@ type Ring struct {
 	wait    *waitArg // outside the Go heap, since the kernel gets its address
 	waitMem []byte
 
-	cfg     Config
-	enabled bool
-	ended   uint64 // requests whose last completion has been reaped
-	stats   Stats
+	cfg      Config
+	enabled  bool
+	refusals int    // enters in a row that the kernel has refused
+	ended    uint64 // requests whose last completion has been reaped
+	stats    Stats
 }
 
 // New makes a ring, disabled, on any thread. Where io_uring is denied or missing the error is an *Unavailable.

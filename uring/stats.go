@@ -11,7 +11,7 @@ type Stats struct {
 	Partial     uint64 // enters that took fewer entries than there were
 	CQOverflow  uint64 // enters after which completions waited outside the completion queue
 	Interrupted uint64 // EINTR: a signal, usually the Go scheduler's own
-	Busy        uint64 // EBUSY, EAGAIN: completions in the way, or no memory for a request
+	Busy        uint64 // EBUSY, EAGAIN, ENOMEM: completions in the way, or no memory
 }
 
 // Add sums o into s.

@@ -18,7 +18,7 @@ type Faults struct {
 	NoBuffers    float64 // a receive ends with ENOBUFS although there are buffers
 	CancelRace   float64 // a cancellation finds its request under way (EALREADY): it may complete yet
 
-	Busy        float64 // an enter takes nothing and reports EBUSY or EAGAIN
+	Busy        float64 // an enter takes nothing and reports EBUSY, EAGAIN or ENOMEM
 	Interrupted float64 // an enter takes nothing and reports EINTR
 	Partial     float64 // an enter takes some of what is submitted
 }

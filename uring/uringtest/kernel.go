@@ -142,7 +142,7 @@ func (k *Kernel) refuse() unix.Errno {
 		return unix.EINTR
 	}
 	if k.chance(k.faults.Busy, &k.counts.Busy) {
-		return []unix.Errno{unix.EBUSY, unix.EAGAIN}[k.rand.IntN(2)]
+		return []unix.Errno{unix.EBUSY, unix.EAGAIN, unix.ENOMEM}[k.rand.IntN(3)]
 	}
 	return 0
 }
