@@ -153,15 +153,18 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.checkPromised(k, lim, i, s)
 	}
 	lim.ideal.to(w.now)
-	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1 {
+	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1+mul(lim.rate, 1, 1e9) { // clocks tell whole nanoseconds
 		w.fail("%v: owner %s has level %d with %d units unreported, an ideal bucket has %d: %d too many",
 			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.level, over)
 	}
 }
 
 // checkPromised holds what workers may still spend against what the owner has to pay for it with: the room under every ceiling in force is at
-// most the level and the advance. Use through allowances takes from the level what was promised to others: at most a local burst for each
-// worker. A promise that is forgotten shows here before anybody spends it.
+// most the level and the advance. Use through allowances takes from the level what was promised to others, and so does a stopped ring that holds an
+// older view: at most a local burst for each worker. A promise that is forgotten shows here before anybody spends it.
+//
+// A ceiling is in force while the worker's view names it. The highest that was ever in force is not owed: the owner may have sent a lower one, and
+// a worker whose view names that has nothing left above it.
 func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapshot) {
 	promised, users := int64(0), int64(0)
 	for _, l := range w.lives {
@@ -170,8 +173,9 @@ func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapsho
 			continue
 		}
 		users++
-		if k := w.workers[l.slot]; u.owner == s.Mark.Owner && l.alive && !k.draining && k.clock.read(w.now) < u.fresh {
-			promised += max(u.ceiling-u.usedKnown, 0)
+		k := w.workers[l.slot]
+		if v := u.cell.View(); u.owner == s.Mark.Owner && l.alive && !k.draining && v.Fresh(k.clock.read(w.now)) {
+			promised += max(v.Ceiling()-u.usedKnown, 0)
 		}
 	}
 	advance := mul(lim.policy.Rate, int64(w.setup.Config.Advance), 1e9) + 1

@@ -192,7 +192,7 @@ func (w *World) enact(i int32, p qos.Policy) {
 		old.Rate, old.Burst = max(old.Rate, lim.before.Rate), max(old.Burst, lim.before.Burst)
 		old.LocalBurst = max(old.LocalBurst, lim.before.LocalBurst)
 	}
-	lim.off = lim.off || !old.Limits()
+	lim.off = lim.off || !old.Limits() || !p.Limits()
 	lim.wasOff = lim.wasOff || lim.off
 	lim.before, lim.policy = &old, p
 	lim.newest = p.Generation

@@ -337,6 +337,10 @@ func (w *World) heal() {
 			k.gone = true
 		case !k.alive:
 			w.mustBoot(k.slot, k.index)
+		case k.draining: // whoever waits for it to go waits no longer
+			k.draining = false
+			w.kill(k)
+			w.mustBoot(k.slot, k.index)
 		case k.paused:
 			w.resume(k)
 		}

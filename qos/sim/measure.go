@@ -18,15 +18,34 @@ func (w *World) longestDebt() int64 {
 	longest := int64(2e9)
 	for _, l := range w.limits {
 		b := max(l.policy.LocalBurst, l.local)
-		longest = max(longest, mul(3*int64(len(w.workers))*b, 1e9, l.policy.Rate))
+		longest = max(longest, mul(3*int64(len(w.workers))*b, 1e9, l.policy.Rate)+w.toRecover(l))
 	}
 	return longest
 }
 
+// toRecover is how long a tenant under its limit takes from the last of the debt to a level at which nobody is refused: what it leaves of the rate fills it.
+func (w *World) toRecover(l *limit) int64 {
+	if !l.under() {
+		return 0
+	}
+	return mul(w.paidAt(l)+mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9), 1e9, l.policy.Rate-l.demand.Rate)
+}
+
+// paidAt is the level from which on nothing is owed any more. Who wants all there is keeps the level at the advance. Who is under its limit is owed
+// that nothing is refused, and an ideal bucket would refuse it too until it has a little: two needs for each worker and 20 ms of the rate.
+func (w *World) paidAt(l *limit) int64 {
+	if l.under() {
+		return min(max(2*l.demand.Need*int64(len(w.ids)), mul(l.policy.Rate, 20, 1000)), l.policy.Burst/2)
+	}
+	return -mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9) - l.demand.Need
+}
+
+// under reports whether less is wanted than the limit allows, so that nothing may be refused.
+func (l *limit) under() bool { return l.demand.Rate*10 <= l.policy.Rate*9 }
+
 func (w *World) inDebt() bool {
 	for _, l := range w.limits {
-		advance := mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9)
-		if l.setup.Sane && !l.wasOff && l.level < -advance-l.demand.Need {
+		if l.setup.Sane && !l.wasOff && l.level < w.paidAt(l) {
 			return true
 		}
 	}
@@ -96,7 +115,7 @@ func (w *World) measure(l *limit) {
 		w.dump(w.limitOf(l.policy.Limit()))
 		w.fail("%v: delivered %d of %d due in %s (%.3f), demand %v", l.policy.Limit(), got, due, ms(span), part, l.demand)
 	}
-	if over := l.refused - l.from.refused; l.demand.Rate*10 <= l.policy.Rate*9 && over > 0 {
+	if over := l.refused - l.from.refused; l.under() && over > 0 {
 		w.result.Refused += over
 		w.fail("%v: refused %d to a tenant under its limit, demand %v", l.policy.Limit(), over, l.demand)
 	}
