@@ -122,10 +122,11 @@ func (c *Cell) charge(v *View, n, now int64) Reason {
 // quiet tenant waits for no round trip. Only time refills the allowance; were it refilled by every acknowledgement, 100 workers
 // with small bursts would admit 29 times the bound.
 //
-// A worker for whom the owner keeps a place does without, though its view grows old in the silence: else those in the queue live on their
-// allowances, which together refill at the rate, the level never recovers, and whoever has no allowance starves.
+// A worker for whom the owner keeps a place does without, though its view grows old in the silence, and so does one that has just heard that
+// nothing is left: else those who wait live on their allowances, which together refill at the rate, the level never recovers, and whoever has no
+// allowance starves.
 func (c *Cell) chargeAllowance(v *View, n, now int64) Reason {
-	if now < v.queued {
+	if now < v.barred {
 		return Exhausted
 	}
 	allowance := c.allowance.Load()
@@ -270,7 +271,7 @@ func (c *Cell) would(v *View, n, now int64) (Decision, bool) {
 		if used > v.ceiling-n {
 			return v.deny(Exhausted, now), false
 		}
-	} else if now < v.queued {
+	} else if now < v.barred {
 		return v.deny(Exhausted, now), false
 	} else if n > v.spare || used-v.acked > v.spare-n || c.allowance.Load().Level(now) < n {
 		return v.deny(StaleView, now), false

@@ -37,7 +37,7 @@ func (m *meter) divide(r *reporter, now int64) {
 // often, and at each report take half of what is free from those who wait and report seldom: of five alike, one got 0.35 of what the others had.
 func (m *meter) share(r *reporter, own, free int64) int64 {
 	free = max(free, 0)
-	if all := m.reserved + free; m.wants > all && m.wants > r.want {
+	if all := m.live() + free; m.wants > all && m.wants > r.want {
 		return min(mulDiv(r.want, all, m.wants), own+free)
 	}
 	return min(r.want, own+free/2)

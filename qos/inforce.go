@@ -100,9 +100,12 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) View {
 	if s.Turn > 0 {
 		v.turn = now + min(s.Turn, int64(r.cfg.Lease))
 	}
-	v.queued = never
-	if s.Queued { // until it would have asked again and been answered
-		v.queued = s.Stamp + int64(r.cfg.Lease)/2 + int64(r.cfg.TTL)
+	v.barred = never
+	switch {
+	case s.Queued: // until it would have asked again and been answered
+		v.barred = s.Stamp + int64(r.cfg.Lease)/2 + int64(r.cfg.TTL)
+	case s.Exhausted: // as long as the owner says, and while the word is news
+		v.barred = now + min(max(s.Turn, int64(r.cfg.TTL)), int64(r.cfg.Lease))
 	}
 	v.banned = 0
 	if s.BanLeft > 0 {
@@ -112,7 +115,7 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) View {
 }
 
 // reschedule sets when a cell that has got a snapshot reports next: at its interval, or at once if what it needs is not in it and the owner
-// keeps no place for it, or if it was its turn and the push came too late to use.
+// keeps no place for it, or if it was its turn and the push came too late to use: it asks again, or gives back what nothing waits for any more.
 func (r *Reporter) reschedule(c *Cell, v *View, now int64) {
 	rep := &c.rep
 	if rep.index < 0 {
@@ -126,7 +129,7 @@ func (r *Reporter) reschedule(c *Cell, v *View, now int64) {
 	}
 	need, _ := c.waiting()
 	switch {
-	case rep.queued || need == 0:
+	case rep.queued || need == 0 && !(rep.late && rep.holds()):
 	case (v.expires == never || c.used.Load()+need > v.ceiling) && !rep.open:
 		rep.due = min(rep.due, max(now, rep.sentAt+int64(r.cfg.SyncMin)))
 	}

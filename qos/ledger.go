@@ -59,13 +59,13 @@ func NewLedger(cfg Config, rings int) (*Ledger, error) {
 	l := &Ledger{cfg: cfg, passes: make([]ringPass, rings)}
 	l.grace.begun = make([]uint64, rings)
 	l.none, l.spill = l.newCell(Limit{}), l.newCell(Limit{})
-	l.spill.view.Store(&View{plain: -1, queued: never, full: true, expires: never, pause: int64(cfg.SyncMax)})
+	l.spill.view.Store(&View{plain: -1, barred: never, full: true, expires: never, pause: int64(cfg.SyncMax)})
 	return l, nil
 }
 
 func (l *Ledger) newCell(limit Limit) *Cell {
 	c := &Cell{limit: limit, ledger: l, id: l.lastID, waits: make([]ringWait, len(l.passes))}
-	c.view.Store(&View{plain: -1, queued: never, expires: never, early: math.MaxInt64, pause: int64(l.cfg.SyncMax)})
+	c.view.Store(&View{plain: -1, barred: never, expires: never, early: math.MaxInt64, pause: int64(l.cfg.SyncMax)})
 	c.rep.index = -1
 	return c
 }
@@ -131,7 +131,7 @@ func (l *Ledger) SetPolicy(p *Policy, now int64) error {
 	c.rep.newest = p.Generation
 	c.rep.policy = &own
 	c.tune(now)
-	v.policy, v.expires, v.queued = &own, never, never // the ceiling was computed with other numbers, and the place was for them
+	v.policy, v.expires, v.barred = &own, never, never // the ceiling was computed with other numbers, and the place was for them
 	l.allow(c, &v)
 	l.publish(c, v)
 	return nil

@@ -26,6 +26,7 @@ type meter struct {
 	lines     [numLines]lineup
 	reserved  int64 // sum of reporters' reservations and orphans; never negative
 	orphans   int64 // reservations of incarnations that are gone, expired and unpaid; part of reserved
+	stale     int64 // sum of the reservations of reporters that have expired; part of reserved
 	shortfall int64 // sum of what those in line byTurn lack
 	wants     int64 // sum of what active reporters want in hand
 
@@ -137,6 +138,7 @@ func (m *meter) expire(r *reporter) {
 		m.lines[byPush].add(byPush, r)
 	}
 	r.expired = true
+	m.stale += r.reserved
 	m.lines[byExpiry].add(byExpiry, r)
 }
 
@@ -167,15 +169,22 @@ func (m *meter) reserve(r *reporter) {
 	n := max(r.high.ceiling-r.known(), r.low.ceiling-r.known(), 0)
 	n = max(n-r.paid, 0)
 	m.reserved += n - r.reserved
+	if r.expired {
+		m.stale += n - r.reserved
+	}
 	r.reserved = n
 }
 
 // free is what may be granted to r: at most what the level and the advance cover beyond what is promised, and not so much that all promises
-// together pass local_burst for each reporter and one TTL of refill.
+// that may be spent yet pass local_burst for each reporter and one TTL of refill. What has expired cannot be spent any more: were it counted there,
+// a few workers that were cut off with much in hand would leave nothing to those that live, whatever the level, until it is full.
 func (m *meter) free(r *reporter) int64 {
 	room := int64(m.lines[byLease].len)*min(m.policy.LocalBurst, MaxBurst>>15) + m.refillIn(int64(m.cfg.TTL))
-	return min(m.level.Now()+m.advanceFor(r), room) - m.reserved
+	return min(m.level.Now()+m.advanceFor(r)-m.reserved, room-m.live())
 }
+
+// live is what is reserved under views that may be in force.
+func (m *meter) live() int64 { return m.reserved - m.stale - m.orphans }
 
 // advanceFor is how much of the refill to come may be granted. Where the only user is the owner's own worker there is no way for use to be
 // late, and it gets none: bytes <= burst + rate*t.
@@ -223,12 +232,13 @@ func (m *meter) replace(r *reporter) {
 	delete(m.reporters, r.id.Worker)
 }
 
-// orphan makes a reservation of a reporter that goes nobody's, unless the expiry of its view will: it had expired, or its snapshot never went.
+// orphan makes a reservation of a reporter that goes nobody's, unless the expiry of its view will: it had expired, or its snapshot never went. A copy
+// of its last report must not find the promise again.
 func (m *meter) orphan(r *reporter) {
 	if r.reserved > 0 && !r.links[byView].in {
-		m.lines[byExpiry].drop(byExpiry, r)
+		m.fresh(r)
 		m.orphans += r.reserved
-		r.reserved = 0
+		r.reserved, r.high, r.low = 0, grant{}, grant{}
 	}
 }
 
@@ -280,9 +290,17 @@ func (m *meter) bury(r *reporter, dead Mark) {
 	if dead.Compare(r.high.mark) >= 0 {
 		r.high = grant{}
 	}
+	m.fresh(r)
+	m.reserve(r)
+}
+
+// fresh ends that r has expired.
+func (m *meter) fresh(r *reporter) {
+	if r.expired {
+		m.stale -= r.reserved
+	}
 	r.expired, r.paid = false, 0
 	m.lines[byExpiry].drop(byExpiry, r)
-	m.reserve(r)
 }
 
 // snapshot issues the next snapshot to r.

@@ -310,6 +310,9 @@ func (m *meter) reporterFor(u *UsageReport) (*reporter, Refusal) {
 }
 
 // enroll takes in a new reporter. It starts from its base: what it has used before that, an owner has counted, and this one starts no fuller for it.
+//
+// It may be one that was forgotten, and whose base is older than what was known of it: the answer to its last report was lost. What it has used since
+// its base counts twice then, and what it has given back must not: that lapses, as far as there was use to give back from.
 func (m *meter) enroll(u *UsageReport) (*reporter, Refusal) {
 	if len(m.reporters) >= m.cfg.MaxReporters {
 		return nil, TableFull
@@ -318,6 +321,8 @@ func (m *meter) enroll(u *UsageReport) (*reporter, Refusal) {
 		m.replace(old)
 	}
 	r := &reporter{id: u.From, total: u.Base, wanted: u.Wanted - (u.Total.Charged - u.Base.Charged)}
+	r.lapsed = min(u.Total.Refunded-u.Base.Refunded, u.Base.Used())
+	r.total.Refunded += r.lapsed
 	m.reporters[u.From.Worker] = r
 	return r, Accepted
 }

@@ -80,9 +80,15 @@ func (b *ownerBench) audit() {
 	if m == nil {
 		return
 	}
-	sum, lack := m.orphans, int64(0)
+	sum, lack, stale := m.orphans, int64(0), int64(0)
 	for _, r := range m.reporters {
 		sum += r.reserved
+		if r.expired {
+			stale += r.reserved
+		}
+		if r.reserved > 0 && !r.links[byView].in && !r.links[byExpiry].in && r.high.mark != m.unissued() {
+			b.t.Fatalf("%s: %d reserved that nothing can end", r.id.Worker, r.reserved)
+		}
 		if r.links[byTurn].in {
 			lack += r.lack
 		}
@@ -101,6 +107,9 @@ func (b *ownerBench) audit() {
 				b.t.Fatalf("%s is in line %d, and forgotten", r.id.Worker, kind)
 			}
 		}
+	}
+	if stale != m.stale {
+		b.t.Fatalf("stale %d, parts sum to %d", m.stale, stale)
 	}
 	if sum != m.reserved || lack != m.shortfall {
 		b.t.Fatalf("reserved %d, parts sum to %d; shortfall %d, parts %d", m.reserved, sum, m.shortfall, lack)

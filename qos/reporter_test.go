@@ -294,6 +294,76 @@ func TestQueuedWorkerDoesNotHelpItself(t *testing.T) {
 	}
 }
 
+// TestExhaustedWorkerDoesNotHelpItself: the owner has nothing left, and says until when. Until then the allowance is closed, also where the word came with a
+// view too old to use: else all who hear it spend their allowances at once, each time their turn comes, and the level stays in debt.
+func TestExhaustedWorkerDoesNotHelpItself(t *testing.T) {
+	const ttl, lease = 20, 250
+	for _, tt := range []struct {
+		what        string
+		age         int64 // ms of the report that is answered
+		turn        int64 // ms
+		first, last int64 // ms after the snapshot: closed from the former to the latter
+	}{
+		{"for as long as the word is fresh", 1, 0, 0, ttl},
+		{"until the turn", 1, 70, 0, 70},
+		{"though the view came too late", 60, 0, 0, ttl},
+		{"not for ever", 60, 9000, 0, lease},
+	} {
+		b := newRepBench(t, nil)
+		b.c.Await(0, 1, 1)
+		u := b.one(0, "asks")
+		b.now += tt.age * ms
+		s := b.answer(u, 0)
+		s.Exhausted, s.Turn = true, tt.turn*ms
+		b.r.Apply(&s, b.now)
+		for at := tt.first; at < tt.last; at++ {
+			if d := b.c.Admit(1, b.now); d.Outcome == Go {
+				t.Fatalf("%s: helped itself %d ms after it heard that nothing is left", tt.what, at)
+			}
+			b.poll(ms)
+		}
+		if d := b.c.Admit(1, b.now); d.Outcome != Go {
+			t.Errorf("%s: %+v after %d ms, want the allowance", tt.what, d, tt.last)
+		}
+	}
+	// It is over when the owner has enough again.
+	b := newRepBench(t, nil)
+	b.c.Await(0, 1, 1)
+	u := b.one(0, "asks")
+	s := b.answer(u, 0)
+	s.Exhausted, s.Turn = true, 200*ms
+	b.apply(s, InForce, "nothing left")
+	b.now += 40 * ms
+	b.apply(b.answer(u, 0), Taken, "enough again")
+	if d := b.c.Admit(1, b.now); d.Outcome != Go {
+		t.Errorf("%+v, want the allowance", d)
+	}
+}
+
+// TestUnusedTurnIsGivenBackAtOnce: its turn comes by push, too old to use, when nothing waits any more. What the owner keeps for it is kept from the others in
+// line: it says so at once, not when it would have asked again.
+func TestUnusedTurnIsGivenBackAtOnce(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Await(0, 5, 5)
+	asked := b.one(0, "asks")
+	s := b.answer(asked, 0)
+	s.Queued = true
+	b.apply(s, InForce, "has a place")
+	b.none(40*ms, "waits for its turn")
+	b.c.Await(0, 0, 0) // given up
+	push := b.answer(asked, 5)
+	b.apply(push, Taken, "push")
+	for range 6 {
+		if got := b.poll(ms); len(got) == 1 {
+			if u := got[0]; u.Dead != push.Mark || u.Need != 0 {
+				t.Fatalf("report %+v does not give back %v", u, push.Mark)
+			}
+			return
+		}
+	}
+	t.Fatal("kept for 6 ms what nobody wants")
+}
+
 // TestAcknowledgementsReArmNothing: answers that carry nothing do not refill the allowance, however many come.
 func TestAcknowledgementsReArmNothing(t *testing.T) {
 	b := newRepBench(t, nil)

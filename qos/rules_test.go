@@ -1,6 +1,11 @@
 package qos
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
 
 // The tests here are counter-examples: each is a schedule under which a rule, as first written, admitted too much or served too little.
 
@@ -98,5 +103,85 @@ func TestOwnWorkerIsNotStarvedByOthers(t *testing.T) {
 	}
 	if c.delivered() < p.Rate*97/100 {
 		t.Errorf("served %d of %d", c.delivered(), p.Rate)
+	}
+}
+
+// TestForgottenReporterIsNotCreditedTwice: the answer to a report was lost, the lease has ended, and the reporter comes back with a base that is older than
+// what was applied. Whatever it charged and gave back before and since, the owner's level is never above that of a bucket that saw it once.
+func TestForgottenReporterIsNotCreditedTwice(tt *testing.T) {
+	rapid.Check(tt, func(t *rapid.T) {
+		b := newOwnerBench(tt, func(p *Policy) { p.Rate, p.Burst, p.LocalBurst = 1, 100_000, 5_000 })
+		b.ask("other", 50_000, 0, 0) // room for all that comes back
+		b.to["other"].Base = b.to["other"].Total
+		twin := b.meter().level
+		var seen, acked Total
+		units := rapid.Int64Range(0, 900)
+		for range rapid.IntRange(2, 8).Draw(t, "reports") {
+			u := b.report("w", units.Draw(t, "charged"), 0, 0, 0)
+			u.Total.Refunded += min(units.Draw(t, "given back"), u.Total.Used())
+			u.Base = acked
+			b.apply(u.measured())
+			twin.Advance(b.now)
+			twin.Take(u.Total.Charged - seen.Charged)
+			twin.Give(u.Total.Refunded - seen.Refunded)
+			if seen = u.Total; b.meter().level.Now() > twin.Now() {
+				t.Fatalf("level %d, a bucket that saw everything once has %d", b.meter().level.Now(), twin.Now())
+			}
+			if rapid.Bool().Draw(t, "answered") {
+				acked = u.Total
+			}
+			if rapid.Bool().Draw(t, "silent for a lease") {
+				b.now += int64(b.o.cfg.Lease) + ms
+				b.ask("other", 0, 0, 0)
+			}
+		}
+	})
+}
+
+// TestExpiredPromisesLeaveTheLivingTheirs: workers with much in hand are cut off. What they hold stays subtracted from the level, but it cannot be spent any
+// more: were it also counted in what all promises together may be, one that lives would get nothing while the level is high, for as long as it takes to fill.
+func TestExpiredPromisesLeaveTheLivingTheirs(t *testing.T) {
+	b := newOwnerBench(t, func(p *Policy) { p.Rate, p.Burst, p.LocalBurst = 100, 10_000, 1_000 })
+	b.now = 200 * perSecond // the level is full
+	for i := range 4 {
+		b.ask(WorkerID(fmt.Sprint("cut off ", i)), 0, 1_000, 500)
+	}
+	b.ask("alive", 4_000, 0, 0) // the level must not be full: then it pays
+	b.to["alive"].Base = b.to["alive"].Total
+	b.now += int64(b.o.cfg.Lease) + ms
+	level, held := b.meter().level.Now(), b.meter().reserved
+	if b.ask("alive", 0, 0, 0); held < 4*1_000 || level < held+1_000 {
+		t.Fatalf("level %d, reserved %d: not the schedule that this is about", level, held)
+	}
+	if s := b.ask("alive", 0, 1_000, 500); s.Remaining < 1_000 {
+		t.Errorf("level %d, %d of it held by workers that are cut off: one that lives gets %d, wants 1000 at once", level, held, s.Remaining)
+	}
+	if m := b.meter(); m.level.Now()+m.refillIn(int64(m.cfg.Advance)) < m.reserved {
+		t.Errorf("level %d, reserved %d", m.level.Now(), m.reserved)
+	}
+}
+
+// TestGoodbyeIsFinal: a reporter leaves while its owner has promised it more than it knows of. A copy of its last report must not make the promise twice, nor
+// keep it for ever.
+func TestGoodbyeIsFinal(t *testing.T) {
+	b := newOwnerBench(t, nil)
+	b.ask("w", 0, 10, 10)
+	b.now += 30 * ms // the view has expired, and nobody named it dead
+	b.ask("other", 60, 0, 0)
+	last := *b.report("w", 0, 0, 0, 0)
+	last.Final = true
+	b.apply(&last)
+	held := b.meter().reserved
+	for range 3 {
+		again := last
+		again.Stamp++
+		if b.apply(&again); b.meter().reserved != held {
+			t.Fatalf("reserved %d, was %d", b.meter().reserved, held)
+		}
+	}
+	b.now += 2 * perSecond // the level has filled, and overflowed by more than that
+	b.o.Push(b.now, nil)
+	if b.audit(); b.meter() != nil {
+		t.Errorf("the meter is kept: reserved %d", b.meter().reserved)
 	}
 }

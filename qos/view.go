@@ -19,7 +19,7 @@ type View struct {
 	lapse   int64 // how far refunds may take used below what has been reported: local burst less spare
 	early   int64 // used at which a report should go before its time
 
-	queued    int64 // ns: until then the owner keeps a place for this worker, and it must not help itself from the allowance
+	barred    int64 // ns: until then the worker must not help itself from the allowance: the owner keeps a place for it, or has nothing left
 	turn      int64 // ns: about when the owner will have something for this worker
 	pause     int64 // ns: how long a request that meets an empty view waits when nothing better is known
 	banned    int64 // ns: until when the tenant is banned
