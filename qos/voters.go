@@ -101,6 +101,7 @@ type heard struct {
 	asked int64  // stamp of the newest Ask answered with that epoch
 	sent  int64  // when it was last asked
 	ever  bool   // whether it was
+	votes bool   // in the present ring
 	noted bool   // it has noted this incarnation, and answers none before it
 	since int64  // when that was heard
 }
@@ -160,6 +161,7 @@ func (t *Tenure) seat(r *Ring) {
 			h = old[i]
 			h.ever = false // ask at once: the ring is another
 		}
+		h.votes = slices.Contains(r.Voters(), id)
 		t.heard = append(t.heard, h)
 	}
 }
@@ -175,7 +177,7 @@ func (t *Tenure) Newest() uint64 { return t.newest }
 func (t *Tenure) Poll(now int64, dst []WorkerID) []WorkerID {
 	for i := range t.heard {
 		h := &t.heard[i]
-		if h.ever && now-h.sent < t.confirm/5 || !t.matters(h.voter) {
+		if h.ever && now-h.sent < t.confirm/5 || !t.matters(h) {
 			continue
 		}
 		h.sent, h.ever = now, true
@@ -185,12 +187,12 @@ func (t *Tenure) Poll(now int64, dst []WorkerID) []WorkerID {
 }
 
 // matters reports whether a voter's word is needed still: it votes in the present ring or in one that is not over.
-func (t *Tenure) matters(voter WorkerID) bool {
-	if slices.Contains(t.ring.Voters(), voter) {
+func (t *Tenure) matters(h *heard) bool {
+	if h.votes {
 		return true
 	}
 	for i := range t.closing {
-		if c := &t.closing[i]; !c.over && slices.Contains(c.Voters, voter) {
+		if c := &t.closing[i]; !c.over && slices.Contains(c.Voters, h.voter) {
 			return true
 		}
 	}
@@ -225,13 +227,16 @@ func (t *Tenure) Answered(now int64, a Answer) {
 func (t *Tenure) close(now int64) {
 	for i := range t.closing {
 		c := &t.closing[i]
+		if c.over {
+			continue
+		}
 		gone := 0
 		for _, h := range t.heard {
 			if h.epoch > c.Epoch && slices.Contains(c.Voters, h.voter) {
 				gone++
 			}
 		}
-		if !c.over && gone >= c.lost() {
+		if gone >= c.lost() {
 			c.over, c.since = true, now
 		}
 	}
@@ -248,8 +253,8 @@ func (t *Tenure) Until() int64 {
 	}
 	var room [MaxVoters]int64
 	asked := room[:0]
-	for _, h := range t.heard {
-		if h.epoch == t.ring.epoch && slices.Contains(t.ring.Voters(), h.voter) {
+	for i := range t.heard {
+		if h := &t.heard[i]; h.votes && h.epoch == t.ring.epoch {
 			asked = append(asked, h.asked)
 		}
 	}
@@ -263,9 +268,10 @@ func (t *Tenure) Until() int64 {
 
 // alone reports whether a majority of a ring's voters has noted this incarnation F ago: none before it can act in that ring any more.
 func (t *Tenure) alone(now int64, v Voting) bool {
-	n := 0
-	for _, h := range t.heard {
-		if h.noted && now-h.since >= allowance(t.confirm) && slices.Contains(v.Voters, h.voter) {
+	n, present := 0, v.Epoch == t.ring.epoch
+	for i := range t.heard {
+		h := &t.heard[i]
+		if h.noted && now-h.since >= allowance(t.confirm) && (present && h.votes || !present && slices.Contains(v.Voters, h.voter)) {
 			n++
 		}
 	}
