@@ -8,11 +8,19 @@ type clock struct {
 }
 
 // read is the clock at a moment of real time.
-func (c clock) read(real int64) int64 { return c.start + real + mulPPM(real, c.ppm) }
+func (c clock) read(real int64) int64 {
+	if c.ppm == 0 {
+		return c.start + real
+	}
+	return c.start + real + mulPPM(real, c.ppm)
+}
 
 // when is the first moment of real time at which the clock reads at least t.
 func (c clock) when(t int64) int64 {
 	t -= c.start
+	if c.ppm == 0 {
+		return t
+	}
 	real := t - mulPPM(t, c.ppm)
 	for c.read(real)-c.start < t {
 		real += t - (c.read(real) - c.start)

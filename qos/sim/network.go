@@ -103,14 +103,8 @@ func post[T any](w *World, k, to *worker, kind kind, box *pool[T], body *T, byte
 	}
 }
 
-// take returns a message and frees its place.
-func take[T any](box *pool[T], e *event) T {
-	m := *box.at(e.arg)
-	box.drop(e.arg)
-	return m
-}
-
-// arrive hands a message to the state machine it is for, and sends what that answers.
+// arrive hands a message to the state machine it is for, and sends what that answers. The message keeps its place until that is done: a pool that
+// grows meanwhile leaves it where it was.
 func (w *World) arrive(k *worker, e *event) {
 	if k.lag > 0 && e.life != lagged { // a slow worker takes its time over everything, and its queue is bounded
 		w.result.Faults[Slow]++
@@ -127,27 +121,28 @@ func (w *World) arrive(k *worker, e *event) {
 	local := k.clock.read(w.now)
 	switch e.kind {
 	case aReport:
-		l := take(&w.reports, e)
-		w.reported(k, &l, local)
+		w.reported(k, w.reports.at(e.arg), local)
+		w.reports.drop(e.arg)
 	case aSnapshot:
-		s := take(&w.snapshots, e)
-		w.snapshot(k, &s, local)
+		w.snapshot(k, w.snapshots.at(e.arg), local)
+		w.snapshots.drop(e.arg)
 	case aRedirect:
-		d := take(&w.redirects, e)
-		k.reporter.Redirected(&d, local)
+		k.reporter.Redirected(w.redirects.at(e.arg), local)
+		w.redirects.drop(e.arg)
 		w.result.Redirects++
 		w.control(k)
 	case aHandOver:
-		h := take(&w.handovers, e)
-		w.handed(k, &h, local)
+		w.handed(k, w.handovers.at(e.arg), local)
+		w.handovers.drop(e.arg)
 	case anAsk:
-		l := take(&w.asks, e)
+		l := w.asks.at(e.arg)
 		if a, ok := k.voter.Answer(local, l.body); ok {
 			post(w, k, w.workers[l.from], anAnswer, &w.answers, &a, answerBytes)
 		}
+		w.asks.drop(e.arg)
 	case anAnswer:
-		a := take(&w.answers, e)
-		k.tenure.Answered(local, a)
+		k.tenure.Answered(local, *w.answers.at(e.arg))
+		w.answers.drop(e.arg)
 		w.mayAct(k, local)
 	}
 }

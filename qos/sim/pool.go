@@ -18,7 +18,7 @@ func (p *pool[T]) put(v *T) int32 {
 	return int32(len(p.items) - 1)
 }
 
-// at returns an item that stays valid until the next put.
+// at returns an item that stays valid until it is dropped.
 func (p *pool[T]) at(i int32) *T { return &p.items[i] }
 
 func (p *pool[T]) drop(i int32) { p.free = append(p.free, i) }
