@@ -80,7 +80,7 @@ const (
 	maxTokens      = 1 << 18 // tokens of all of them
 	maxTenantID    = 64      // bytes of a tenant's id
 	maxTokenID     = 64      // bytes of a token's id
-	maxAllow       = 64      // prefixes of one tenant
+	maxAllow       = 256     // prefixes of one tenant
 	maxAllowPrefix = 1 + maxKey
 )
 
