@@ -23,6 +23,17 @@ func (l *loop) finish(c *conn) {
 	l.resumeRecv(c)
 }
 
+// needSlab gets c a send slab, or lets it wait for one.
+func (l *loop) needSlab(c *conn) bool {
+	if l.takeSlab(c) {
+		return true
+	}
+	c.state = stateStarved
+	l.stats.Starved++
+	l.starved.push(c.slot)
+	return false
+}
+
 // takeSlab gets c a send slab if it has none.
 func (l *loop) takeSlab(c *conn) bool {
 	if c.slab != noSlab {
@@ -42,12 +53,17 @@ func (l *loop) putSlab(c *conn) {
 	}
 }
 
-// feedStarved lets the requests that waited for a send slab try again, the
+// feedStarved lets those that waited for a send slab try again, the
 // oldest first, as long as there are slabs.
 func (l *loop) feedStarved() {
 	for l.starved.len() > 0 && l.slabs.Held() < sendSlabs {
 		c := &l.conns[l.starved.pop()]
-		if c.state == stateStarved {
+		switch {
+		case c.state != stateStarved:
+		case c.resp.planned:
+			c.state = stateReady
+			l.ready.push(c.slot)
+		default:
 			c.state = stateReading
 			c.in.tried = 0
 			l.advance(c)

@@ -13,11 +13,11 @@ const (
 	stateFree      state = iota // not a connection
 	stateReading                // waits for a request, or the rest of one
 	stateOpening                // the opener looks its object up
-	stateStarved                // a request is here, a send slab is not
+	stateStarved                // its response is due, or a request is here; a send slab is not
 	stateFilling                // a ring READ fetches a small body
 	stateVerifying              // all is read; the file is looked at once more
 	stateSending                // the slab's bytes are with a ring SEND
-	stateReady                  // in the ready queue: its next chunk is due
+	stateReady                  // in the ready queue: its next piece is due
 	stateBlocked                // the socket is full: POLLOUT is armed
 	stateParked                 // the next chunk's pages are being read
 	stateLingering              // answered, FIN sent, discarding input
@@ -97,6 +97,8 @@ type response struct {
 	head
 	method  method
 	tenant  TenantContext
+	planned bool  // what it will be is decided: only sending is left
+	fault   fault // if planned: what it says instead of the object
 	start   int64 // mono ns of the turn that consumed the request
 	off     int64 // next byte of the object to send
 	end     int64 // one past the last; Invariant: off <= end <= file size

@@ -45,7 +45,7 @@ func (w *netHTTP) disagrees(in []byte, r *request, n int) string {
 		return ""
 	}
 	path := r.path
-	if _, status := decodeKey(w.key, path); status == 400 && bytes.IndexByte(path, '%') >= 0 {
+	if _, why := decodeKey(w.key, path); why == faultKey && bytes.IndexByte(path, '%') >= 0 {
 		in, path = replacePercent(in, path)
 	}
 	if in[0] == '\r' {

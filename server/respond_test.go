@@ -201,8 +201,8 @@ func BenchmarkRequest(b *testing.B) {
 				if consumeRequest(in, &r) != len(in) {
 					b.Fatal("refused")
 				}
-				if _, status := decodeKey(key, r.path); status != 0 {
-					b.Fatal(status)
+				if _, why := decodeKey(key, r.path); why != faultNone {
+					b.Fatal(why)
 				}
 				v := o.validator(false)
 				h.status, h.rangeOff, h.contentLength = 200, 0, size

@@ -19,10 +19,7 @@ func (l *loop) answer(c *conn, b []byte) int {
 		return 0
 	}
 	l.waiting.clear(c.slot)
-	if !l.takeSlab(c) {
-		c.state = stateStarved
-		l.stats.Starved++
-		l.starved.push(c.slot)
+	if n < 0 && !l.needSlab(c) {
 		return 0
 	}
 	c.heading = false
@@ -34,58 +31,59 @@ func (l *loop) answer(c *conn, b []byte) int {
 	}
 	l.startDrainWindow(c)
 	if !l.serve(c, r) {
-		l.putSlab(c)
 		return 0
 	}
 	return n
 }
 
-// serve starts the response to a request that was read whole. It returns false
-// if that has to wait for the opener.
+// serve plans the response to a request that was read whole. It returns false if
+// that has to wait, and c.state says for what.
 func (l *loop) serve(c *conn, r *request) bool {
 	tenant, why := l.roster.authenticate(r.authorization)
 	if why != faultNone {
-		l.deny(c, why)
-		return true
+		return l.denyNow(c, why)
 	}
 	c.resp.tenant = tenant
-	switch r.method {
-	case methodOptions:
-		c.resp.status = 204
-		l.sendHead(c)
-		return true
-	case methodOther:
-		l.deny(c, faultMethodNotAllowed)
-		return true
+	var key []byte
+	if r.method == methodGet || r.method == methodHead {
+		key, why = decodeKey(l.key[:0], r.path)
+		if why == faultNone && !tenant.t.allows(key) {
+			return l.denyNow(c, faultNotAllowed)
+		}
 	}
-	key, status := decodeKey(l.key[:0], r.path)
-	switch status {
-	case 0:
-	case 414:
-		l.deny(c, faultKeySize)
-		return true
-	default:
-		l.deny(c, faultKey)
-		return true
-	}
-	if !tenant.t.allows(key) {
-		l.deny(c, faultNotAllowed)
-		return true
-	}
-	f, why, parked := l.find(c, key)
 	switch {
-	case parked:
-		return false
+	case r.method == methodOptions:
+		c.resp.status = 204
+	case r.method == methodOther:
+		c.resp.fault = faultMethodNotAllowed
 	case why != faultNone:
-		l.deny(c, why)
+		c.resp.fault = why
 	default:
-		l.respond(c, r, f)
+		f, why, parked := l.find(c, key)
+		if parked {
+			return false
+		}
+		if c.resp.fault = why; why == faultNone {
+			l.respond(c, r, f)
+		}
 	}
+	c.resp.planned = true
+	c.state = stateReady
+	l.ready.push(c.slot)
 	return true
 }
 
-// respond answers a GET or HEAD with the file f, of which it takes over the
-// reference.
+// denyNow answers with a fault out of turn; false: a slab has to come first.
+func (l *loop) denyNow(c *conn, why fault) bool {
+	if !l.needSlab(c) {
+		return false
+	}
+	l.deny(c, why)
+	return true
+}
+
+// respond plans the answer to a GET or HEAD with the file f, of which it takes over
+// the reference.
 func (l *loop) respond(c *conn, r *request, f *origin.File) {
 	c.file = f
 	h := &c.resp.head
@@ -97,10 +95,9 @@ func (l *loop) respond(c *conn, r *request, f *origin.File) {
 	switch verdict {
 	case notModified:
 		h.status = 304
-		l.sendHead(c)
 		return
 	case preconditionFailed:
-		l.deny(c, faultPrecondition)
+		c.resp.fault = faultPrecondition
 		return
 	}
 	off, n := int64(0), h.size
@@ -109,25 +106,37 @@ func (l *loop) respond(c *conn, r *request, f *origin.File) {
 		o, m, kind := parseRange(r.rang, h.size)
 		switch kind {
 		case rangeUnsatisfiable:
-			l.deny(c, faultRange)
+			c.resp.fault = faultRange
 			return
 		case rangePart:
 			h.status, off, n = 206, o, m
 		}
 	}
 	h.rangeOff, h.contentLength = off, n
-	if r.method == methodHead || n == 0 {
+	if r.method == methodGet {
+		c.resp.off, c.resp.end, c.resp.bodyLen = off, off+n, n
+	}
+}
+
+// dispatch takes the next step of a response whose turn it is, and returns how many
+// bytes of the turn's budget that cost.
+func (l *loop) dispatch(c *conn) int {
+	n := c.resp.bodyLen
+	if n > int64(l.cfg.CopyBelow) {
+		return l.sendChunk(c)
+	}
+	if !l.needSlab(c) {
+		return 0
+	}
+	switch {
+	case c.resp.fault != faultNone:
+		l.deny(c, c.resp.fault)
+	case n == 0:
 		l.sendHead(c)
-		return
-	}
-	c.resp.off, c.resp.end, c.resp.bodyLen = off, off+n, n
-	if n <= int64(l.cfg.CopyBelow) {
+	default:
 		l.sendCopy(c)
-		return
 	}
-	l.putSlab(c)
-	c.state = stateReady
-	l.ready.push(c.slot)
+	return int(n)
 }
 
 // weakFor is how young a file must be for its ETag to be weak, in ns: its

@@ -9,14 +9,14 @@ import (
 	"github.com/talon-worker/talon/uring"
 )
 
-// sendChunks lets the responses that are due send one chunk each, in turn, until
-// the queue is empty or the turn's budget is spent. The budget is what a small
-// response may have to wait for while large ones are served.
+// sendChunks lets the responses that are due send one piece each, in turn, until
+// the queue is empty or the turn's budget is spent. The budget is what a request
+// may have to wait for while others are served.
 func (l *loop) sendChunks() {
 	for budget := turnChunks * l.cfg.TransferChunk; budget > 0 && l.ready.len() > 0; {
 		c := &l.conns[l.ready.pop()]
 		if c.state == stateReady {
-			budget -= l.sendChunk(c)
+			budget -= l.dispatch(c)
 		}
 	}
 }

@@ -93,26 +93,26 @@ func (r *request) reduceTarget() fault {
 // its leading slash, percent-decoded exactly once. What it yields is opaque;
 // "..", "//" and an encoded slash are bytes of a key like any other.
 //
-// status is 0; or 400 if the path does not start with a slash, has a broken
-// escape or holds NUL, CR or LF, encoded or not; or 414 beyond maxKey bytes.
+// The fault is faultKey if the path does not start with a slash, has a broken
+// escape or holds NUL, CR or LF, encoded or not; or faultKeySize beyond maxKey bytes.
 // dst is returned as it was then.
-func decodeKey(dst, path []byte) (key []byte, status int) {
+func decodeKey(dst, path []byte) (key []byte, why fault) {
 	if len(path) == 0 || path[0] != '/' {
-		return dst, faultKey.status()
+		return dst, faultKey
 	}
 	path = path[1:]
 	plain := keyPlain(path)
 	if plain == len(path) {
 		if plain > maxKey {
-			return dst, faultKeySize.status()
+			return dst, faultKeySize
 		}
-		return append(dst, path...), 0
+		return append(dst, path...), faultNone
 	}
 	key, f := appendDecoded(append(dst, path[:min(plain, maxKey)]...), path[plain:], len(dst)+maxKey)
 	if f != faultNone {
-		return dst, f.status()
+		return dst, f
 	}
-	return key, 0
+	return key, faultNone
 }
 
 // keyPlain returns how many bytes from the start are plain: neither '%' nor

@@ -54,7 +54,8 @@ func TestDecodeKey(t *testing.T) {
 		{"/" + long[1:] + "%6b", long, 0},
 	} {
 		dst := []byte("dst")
-		key, status := decodeKey(dst, []byte(c.path))
+		key, why := decodeKey(dst, []byte(c.path))
+		status := why.status()
 		if want := "dst" + c.key; status != c.status || string(key) != want {
 			t.Errorf("decodeKey(%.40q) = %.40q, %d; want %.40q, %d", c.path, key, status, want, c.status)
 		}
@@ -63,7 +64,8 @@ func TestDecodeKey(t *testing.T) {
 
 // checkDecodeKey holds decodeKey against url.PathUnescape.
 func checkDecodeKey(t interface{ Fatalf(string, ...any) }, path []byte) {
-	key, status := decodeKey(nil, path)
+	key, why := decodeKey(nil, path)
+	status := why.status()
 	var want string
 	wantStatus := 400
 	if len(path) > 0 && path[0] == '/' {
@@ -199,8 +201,8 @@ func BenchmarkDecodeKey(b *testing.B) {
 			buf, path := make([]byte, 0, maxKey), []byte(c.path)
 			defer reportCPU(b)()
 			for b.Loop() {
-				if _, status := decodeKey(buf, path); status != 0 {
-					b.Fatal(status)
+				if _, why := decodeKey(buf, path); why != faultNone {
+					b.Fatal(why)
 				}
 			}
 		})
