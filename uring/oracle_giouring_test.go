@@ -20,6 +20,9 @@ var theirs = map[string]func(*giouring.SubmissionQueueEntry){
 	"accept": func(e *giouring.SubmissionQueueEntry) {
 		e.PrepareMultishotAccept(0x11223344, 0, 0, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	},
+	"accept one": func(e *giouring.SubmissionQueueEntry) {
+		e.PrepareAccept(0x11223344, 0, 0, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	},
 	"recv": func(e *giouring.SubmissionQueueEntry) {
 		e.PrepareRecvMultishot(7, 0, 0, 0)
 		e.Flags |= giouring.SqeBufferSelect

@@ -20,6 +20,16 @@ func (r *Ring) Accept(fd int, ud UserData) bool {
 	return true
 }
 
+// AcceptOne takes one connection from fd, as Accept does, and is over: for a caller who may not take more than it has room for.
+func (r *Ring) AcceptOne(fd int, ud UserData) bool {
+	e := r.claim(ud)
+	if e == nil {
+		return false
+	}
+	sqeAcceptOne(e, fd, ud)
+	return true
+}
+
 // Recv receives from fd into the provided buffers of group until the completion that has no More: multishot. Res is the number
 // of bytes, 0 the peer's end of sending. A completion with a buffer lends it to the caller, also one that the caller has no use for. One
 // operation code of ud receives from one group.

@@ -51,6 +51,47 @@ func TestAccept(t *testing.T) {
 	})
 }
 
+// A single accept takes one connection and is over, whatever waits behind it; it can be cancelled, also by its listener.
+func TestAcceptOne(t *testing.T) {
+	onKernels(t, uring.Config{}, func(g *rig) {
+		fd, addr := g.listen()
+		status := must(unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0))
+		must(unix.FcntlInt(uintptr(fd), unix.F_SETFL, status&^unix.O_NONBLOCK)) // else it does not wait
+		g.ok(g.AcceptOne(fd, tag(opAccept, 1, 1)))
+		g.wantNone("nobody has called")
+		for gen := range uint32(3) {
+			g.dial(addr)
+			g.dial(addr)
+			c := g.want(tag(opAccept, 1, gen+1), "two clients connected")
+			if c.Res < 0 || c.More() {
+				g.Fatalf("got %d (%v), more %v, want a descriptor and no more", c.Res, c.Err(), c.More())
+			}
+			status := must(unix.FcntlInt(uintptr(c.Res), unix.F_GETFL, 0))
+			if status&unix.O_NONBLOCK == 0 {
+				g.Errorf("got flags %#x, want O_NONBLOCK", status)
+			}
+			check(unix.Close(int(c.Res)))
+			g.wantNone("the second is not to be taken")
+			g.ok(g.AcceptOne(fd, tag(opAccept, 1, gen+2)))
+			c = g.want(tag(opAccept, 1, gen+2), "the second waits")
+			check(unix.Close(int(c.Res)))
+			g.ok(g.AcceptOne(fd, tag(opAccept, 1, gen+2)))
+			g.wantNone("the backlog is empty")
+		}
+		g.ok(g.AcceptOne(fd, tag(opAccept, 2, 1)))
+		g.ok(g.CancelFD(fd, tag(opCancel, 1, 1)))
+		ended := 0
+		for range 3 {
+			if c := g.next(); c.UserData.Op() == opAccept && c.Res == -int32(unix.ECANCELED) {
+				ended++
+			}
+		}
+		if ended != 2 {
+			g.Errorf("%d of two accepts were cancelled", ended)
+		}
+	})
+}
+
 // wantBoth takes two completions in either order.
 func (g *rig) wantBoth(a uring.UserData, resA int32, b uring.UserData, resB int32) {
 	g.Helper()

@@ -19,6 +19,11 @@ func sqeAccept(e *abi.SQE, fd int, ud UserData) {
 	e.UserData = uint64(ud)
 }
 
+func sqeAcceptOne(e *abi.SQE, fd int, ud UserData) {
+	sqeAccept(e, fd, ud)
+	e.IOPrio = 0
+}
+
 func sqeRecv(e *abi.SQE, fd int, group uint16, ud UserData) {
 	*e = abi.SQE{}
 	e.Opcode = abi.OpRecv

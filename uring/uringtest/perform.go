@@ -44,13 +44,22 @@ func (k *Kernel) accept(r *request) {
 		fd, _, err := unix.Accept4(r.fd, int(r.sqe.OpFlags))
 		switch err {
 		case nil:
-			k.deliver(r, int32(fd), 0)
+			k.taken(r, fd)
 		case unix.EAGAIN, unix.EINTR:
 			return
 		default:
 			k.finish(r, -int32(errnoOf(err)), 0)
 		}
 	}
+}
+
+// taken completes an accept with its connection: the last one, unless it is multishot.
+func (k *Kernel) taken(r *request, fd int) {
+	if r.sqe.IOPrio&abi.AcceptMultishot == 0 {
+		k.finish(r, int32(fd), 0)
+		return
+	}
+	k.deliver(r, int32(fd), 0)
 }
 
 // recv takes a buffer before it looks at the socket, as Linux does when a receive is armed; later only when there is something.

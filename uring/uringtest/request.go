@@ -46,7 +46,7 @@ func (k *Kernel) admit(sqe abi.SQE) *request {
 var forms = map[uint8]func(abi.SQE) abi.SQE{
 	abi.OpNop: func(e abi.SQE) abi.SQE { return abi.SQE{FD: e.FD, UserData: e.UserData} },
 	abi.OpAccept: func(e abi.SQE) abi.SQE {
-		return abi.SQE{Opcode: e.Opcode, IOPrio: abi.AcceptMultishot, FD: e.FD, OpFlags: e.OpFlags, UserData: e.UserData}
+		return abi.SQE{Opcode: e.Opcode, IOPrio: e.IOPrio & abi.AcceptMultishot, FD: e.FD, OpFlags: e.OpFlags, UserData: e.UserData}
 	},
 	abi.OpRecv: func(e abi.SQE) abi.SQE {
 		return abi.SQE{Opcode: e.Opcode, Flags: abi.SQEBufferSelect, IOPrio: abi.RecvMultishot, FD: e.FD, UserData: e.UserData, BufGroup: e.BufGroup}
