@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -24,9 +25,9 @@ const (
 	// look at all connections then pays for that many.
 	shedMost = 64
 
-	// burstMost is how many connections may be open beyond the budget while as
-	// many others are being closed for them.
-	burstMost = 512
+	// singlesMost bounds the single accepts that one loop has out, and so what it
+	// takes in one turn near the limit.
+	singlesMost = 64
 
 	// turnedAwayMost is how many clients one rest turns away through the reserve.
 	turnedAwayMost = 64
@@ -36,64 +37,106 @@ const (
 // newcomers.
 func headroomOf(budget int) int { return min(budget/16, headroomMost) }
 
-// burstOf is how many slots there are beyond a budget: a multishot accept brings
-// what has come to the backlog since the last turn, and those who are closed for it
-// need a turn or two to go. A slot is half a KiB.
-func burstOf(budget int) int { return 1 + min(budget/2, burstMost) }
+// singleBelowOf is what must be left of the budget for a multishot accept to be
+// armed: all that the backlogs of all loops may bring before these look again.
+func singleBelowOf(rings int) int64 { return int64(rings) * backlog }
 
-// acceptState is the listener's side of a loop: a multishot accept that is
-// armed, being cancelled, or resting.
-//
-// A multishot accept takes what comes without asking for budget. So it is armed
-// only while there is some, the budget keeps headroom, and what it took beyond
-// gets the place of a connection that is being closed for it.
+// singlesOf is how many single accepts a loop has out near the limit. All loops
+// together set aside half of the headroom at most, but each one place.
+func singlesOf(headroom, rings int) int { return max(min(headroom/(2*rings), singlesMost), 1) }
+
+// acceptState is the listener's side of a loop. Far from the limit a multishot
+// accept is armed. It takes whatever has come to the backlog without asking for
+// budget, so while less is left than it may bring, accepts of one connection each
+// take its place, and each sets a place aside before it is armed: who comes then
+// has one, or waits in the backlog while the oldest of those who ask for nothing go.
+// One by one, every connection costs an entry and an attempt that fails more, which
+// cannot be measured beside the rest of a connection, but far from the limit buys
+// nothing either.
 type acceptState struct {
-	armed     bool
-	cancelled bool  // a cancellation is out
-	wanted    bool  // unarmed, and to be armed when there is budget and the rest is over
-	restUntil int64 // mono ns before which it is not armed again
-	lookAt    int64 // mono ns of the next look at a spent budget
+	armed     bool  // the multishot accept is out
+	singles   int   // single accepts out; Invariant: each holds one place of the budget
+	cancelled bool  // their cancellation is out
+	restUntil int64 // mono ns before which none is armed
+	lookAt    int64 // mono ns of the next look at a spent budget; 0 while it is not
 	reserve   int   // a descriptor to do without when there is no other; -1 when it is in use
 	shedding  int   // connections closed to make room and not yet gone
+
+	aside atomic.Int64 // singles, for other threads
 }
 
-// wake is when a resting listener must be looked at.
-func (a *acceptState) wake() int64 {
-	if !a.wanted {
-		return math.MaxInt64
+// out reports whether the kernel has an accept.
+func (a *acceptState) out() bool { return a.armed || a.singles > 0 }
+
+// setAside counts n more single accepts, or fewer.
+func (a *acceptState) setAside(n int) {
+	a.singles += n
+	a.aside.Store(int64(a.singles))
+}
+
+// acceptWake is when a resting listener must be looked at.
+func (l *loop) acceptWake() int64 {
+	if a := &l.accepting; !a.out() && l.listen >= 0 && l.listening() {
+		return max(a.restUntil, a.lookAt)
 	}
-	return max(a.restUntil, a.lookAt)
+	return math.MaxInt64
 }
 
-func (l *loop) armAccept() {
-	a := &l.accepting
-	a.wanted = !l.ring.Accept(l.listen, uring.Tag(uint8(opAccept), 0, 0))
-	a.armed = !a.wanted
-}
-
-// cancelAccept stops a multishot accept. The queue may be full: then the next
-// turn asks again.
+// cancelAccept stops all accepts. The queue may be full: then the next turn asks
+// again.
 func (l *loop) cancelAccept() {
-	if a := &l.accepting; a.armed && !a.cancelled {
-		a.cancelled = l.ring.Cancel(uring.Tag(uint8(opAccept), 0, 0), uring.Tag(uint8(opIgnore), 0, 0))
+	if a := &l.accepting; !a.cancelled {
+		a.cancelled = l.ring.CancelFD(l.listen, uring.Tag(uint8(opIgnore), 0, 0))
 	}
 }
 
-// keepAccepting arms the listener again once its rest is over and the worker has
-// room. While there is none and somebody waits, the oldest who ask for nothing go.
+// keepAccepting arms what the budget allows once the listener's rest is over.
 func (l *loop) keepAccepting() {
 	a := &l.accepting
-	if !a.wanted || l.now.mono < a.restUntil {
+	if a.armed {
+		if l.budget.Load() < l.singleBelow {
+			l.cancelAccept()
+		}
+		return
+	}
+	if a.cancelled || l.listen < 0 || !l.listening() || l.now.mono < a.restUntil {
 		return
 	}
 	l.renewReserve()
-	if l.budget.Load() > 0 {
-		a.lookAt = 0
-		l.stats.AcceptRearms++
-		l.armAccept()
-		return
+	switch {
+	case l.budget.Load()+int64(a.singles) < l.singleBelow+int64(l.headroom):
+		l.armSingles()
+	case a.singles > 0:
+		l.cancelAccept()
+	default:
+		if a.armed = l.ring.Accept(l.listen, uring.Tag(uint8(opAccept), 0, 0)); a.armed {
+			l.stats.AcceptRearms++
+		}
 	}
-	if l.now.mono >= a.lookAt {
+}
+
+// armSingles arms as many single accepts as there are places for. While there is
+// none and somebody waits, the oldest who ask for nothing go.
+func (l *loop) armSingles() {
+	a := &l.accepting
+	for a.singles < l.singlesMost {
+		if l.budget.Add(-1) < 0 {
+			l.budget.Add(1)
+			break
+		}
+		if !l.ring.AcceptOne(l.listen, uring.Tag(uint8(opAcceptOne), 0, 0)) {
+			l.budget.Add(1)
+			return
+		}
+		a.setAside(+1)
+	}
+	switch {
+	case a.singles > 0:
+		a.lookAt = 0
+	case l.now.mono >= a.lookAt:
+		if a.lookAt == 0 {
+			l.stats.AcceptPausesBudget++
+		}
 		a.lookAt = l.now.mono + budgetLook
 		if a.shedding == 0 && l.someoneWaits() {
 			l.shed()
@@ -104,40 +147,57 @@ func (l *loop) keepAccepting() {
 // accepted takes a new connection, or learns why none can be had. A multishot
 // accept dies silently on any error: it is armed again by cause.
 func (l *loop) accepted(cq uring.Completion) {
-	a := &l.accepting
 	if !cq.More() {
-		a.armed, a.cancelled = false, false
-		a.wanted = l.listening()
+		l.accepting.armed = false
 	}
-	if fd := int(cq.Res); fd >= 0 {
-		l.admitConn(fd)
-		return
+	if cq.Res >= 0 {
+		l.admitConn(int(cq.Res))
 	}
-	switch cq.Err() {
+	l.acceptFailed(cq.Err())
+}
+
+// acceptedOne is accepted for a single accept, whose place is the connection's.
+func (l *loop) acceptedOne(cq uring.Completion) {
+	l.accepting.setAside(-1)
+	if cq.Res >= 0 {
+		l.open(int(cq.Res))
+		l.keepHeadroom()
+	} else {
+		l.budget.Add(1)
+	}
+	l.acceptFailed(cq.Err())
+}
+
+// acceptFailed ends what both have in common.
+func (l *loop) acceptFailed(err unix.Errno) {
+	a := &l.accepting
+	a.cancelled = a.cancelled && a.out()
+	switch err {
 	case unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS:
-		l.outOfFiles()
+		if l.now.mono >= a.restUntil { // else another accept has told
+			l.outOfFiles()
+		}
 	}
 }
 
-// admitConn gives the connection a slot if the worker's budget allows. The last
-// one within the budget also stops the accept, so that further clients wait in
-// the backlog and are not turned away one by one.
+// admitConn takes a connection for which no place was set aside, if there is one
+// left.
 func (l *loop) admitConn(fd int) {
-	a := &l.accepting
-	left := int(l.budget.Add(-1))
-	if left+a.shedding < l.headroom {
-		l.shed()
-	}
-	if left+a.shedding < 0 || len(l.free) == 0 {
+	if l.budget.Add(-1) < 0 {
 		l.budget.Add(1)
 		l.stats.RefusedBudget++
 		l.turnAway(fd)
-	} else {
-		l.open(fd)
+		return
 	}
-	if left <= 0 && a.armed && !a.cancelled {
-		l.stats.AcceptPausesBudget++
-		l.cancelAccept()
+	l.open(fd)
+	l.keepHeadroom()
+}
+
+// keepHeadroom closes some of those who ask for nothing when newcomers have used
+// what they leave free.
+func (l *loop) keepHeadroom() {
+	if a := &l.accepting; int(l.budget.Load())+a.singles+a.shedding < l.headroom {
+		l.shed()
 	}
 }
 

@@ -29,6 +29,7 @@ type op uint8
 
 const (
 	opAccept op = iota + 1
+	opAcceptOne
 	opWake
 	opIgnore // its completion says nothing that another does not
 	opRecv

@@ -88,8 +88,7 @@ func (l *loop) keepDraining() {
 // endListening closes the listener as soon as the kernel has let go of it. The
 // kernel resets what a closing listener has in its backlog; so that is taken first.
 func (l *loop) endListening() {
-	l.accepting.wanted = false
-	if l.accepting.armed {
+	if l.accepting.out() {
 		l.cancelAccept()
 		return
 	}

@@ -70,8 +70,11 @@ type loop struct {
 	waiting    waiting  // who could go when the budget is spent
 	oldest     []uint32 // scratch for shed
 	headroom   int      // of the budget, kept free for newcomers
-	away       head     // scratch for turnAway
-	relief     int64    // mono ns of the next look for stalled senders
+
+	singleBelow int64 // of the budget: below it connections are accepted one by one
+	singlesMost int   // single accepts out at one time
+	away        head  // scratch for turnAway
+	relief      int64 // mono ns of the next look for stalled senders
 
 	files   *origin.Files
 	scratch origin.Scratch
@@ -105,7 +108,7 @@ type retry struct {
 func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed uint64) (*loop, error) {
 	cfg := w.cfg
 	headroom := headroomOf(cfg.MaxConnections)
-	slots := cfg.MaxConnections + burstOf(cfg.MaxConnections)
+	slots := cfg.MaxConnections
 	l := &loop{
 		worker: w, cfg: cfg, clock: clock, opener: w.opener, budget: &w.budget,
 		ring: ring, listen: listen,
@@ -114,6 +117,7 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:   origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
 		waiting: newWaiting(slots), oldest: make([]uint32, 0, min(1+headroom, shedMost)), headroom: headroom,
+		singleBelow: singleBelowOf(cfg.Rings), singlesMost: singlesOf(headroom, cfg.Rings),
 		requestID: seed, wallSec: math.MinInt64, counters: newCounters(),
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
 	}
@@ -165,7 +169,8 @@ func (l *loop) start() error {
 	l.now = l.clock()
 	l.tick()
 	l.armWake()
-	l.armAccept()
+	l.keepAccepting()
+	l.stats.AcceptRearms = 0 // it is the first time
 	return nil
 }
 
@@ -190,7 +195,7 @@ func (l *loop) patience() time.Duration {
 	if l.ready.len() > 0 || len(l.retry) > 0 || !l.wakeable || !l.mail.sleep() {
 		return 0
 	}
-	wake := min(l.dead.wake(), l.accepting.wake(), l.drainWake())
+	wake := min(l.dead.wake(), l.acceptWake(), l.drainWake())
 	if l.starved.len() > 0 {
 		wake = min(wake, l.relief)
 	}
@@ -239,6 +244,9 @@ func (l *loop) complete(cq uring.Completion) {
 	switch op(ud.Op()) {
 	case opAccept:
 		l.accepted(cq)
+		return
+	case opAcceptOne:
+		l.acceptedOne(cq)
 		return
 	case opWake:
 		l.armWake()
@@ -381,6 +389,8 @@ func (l *loop) release() {
 			c.state, c.opening = stateFree, nil
 		}
 	}
+	l.budget.Add(int64(l.accepting.singles))
+	l.accepting.setAside(-l.accepting.singles)
 	for _, fd := range []*int{&l.listen, &l.accepting.reserve} {
 		if *fd >= 0 {
 			unix.Close(*fd)

@@ -48,6 +48,9 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.cfg.Rings = orDefault(s.cfg.Rings, len(s.cpus))
+	if s.cfg.MaxConnections < s.cfg.Rings {
+		return nil, fmt.Errorf("max-connections: %d is less than one for each of the %d rings; raise it, or give fewer --rings", s.cfg.MaxConnections, s.cfg.Rings)
+	}
 	fds, addr, err := listenAll(&s.cfg)
 	if err != nil {
 		return nil, err

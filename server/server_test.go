@@ -466,6 +466,7 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		{"foreign address", Config{Listen: "203.0.113.1:1"}, "no interface of this machine has that address"},
 		{"no address", Config{}, "no address"},
 		{"large copy", Config{Listen: "127.0.0.1:0", CopyBelow: 1 << 20}, "over the 16384"},
+		{"fewer places than rings", Config{Listen: "127.0.0.1:0", Rings: 2, MaxConnections: 1}, "less than one for each of the 2 rings"},
 		{"small chunk", Config{Listen: "127.0.0.1:0", TransferChunk: 5}, "outside 4KiB..16MiB"},
 	} {
 		tt.cfg.Origin = dir

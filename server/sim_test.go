@@ -154,6 +154,7 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 	if s.loop, err = newLoop(s.worker, ring, s.listen(), clock, seed); err != nil {
 		t.Fatal(err)
 	}
+	s.loop.singleBelow = []int64{1, 3, s.loop.singleBelow}[s.rnd.IntN(3)] // near the limit late, in between, always
 	if err := s.loop.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -357,6 +358,9 @@ func (s *sim) check() {
 		case c.pend.has(opSend) && c.state != stateSending && c.state != stateClosing:
 			s.t.Errorf("seed %d: slot %d: a second sender could start in state %d", s.seed, i, c.state)
 		}
+	}
+	if took, a := s.worker.budget.Load(), &l.accepting; took+int64(open+a.singles) != int64(l.cfg.MaxConnections) || a.aside.Load() != int64(a.singles) {
+		s.t.Errorf("seed %d: %d places free, %d used, %d set aside (%d said), of %d", s.seed, took, open, a.singles, a.aside.Load(), l.cfg.MaxConnections)
 	}
 	ended := uint64(0)
 	for _, n := range l.stats.Closed {

@@ -79,9 +79,13 @@ type Shared struct {
 
 // Shared reads it; unlike Stats it asks no ring.
 func (s *Server) Shared() Shared {
+	free := s.worker.budget.Load()
+	for _, l := range s.loops {
+		free += l.accepting.aside.Load()
+	}
 	return Shared{
 		ConnectionLimit: uint64(s.cfg.MaxConnections),
-		ConnectionsFree: uint64(max(s.worker.budget.Load(), 0)),
+		ConnectionsFree: uint64(max(free, 0)),
 		InlineCloses:    uint64(s.opener.InlineCloses()),
 	}
 }

@@ -308,6 +308,53 @@ func TestOldestGoesWhenTheBudgetIsSpent(t *testing.T) {
 	}
 }
 
+// However many come at a time, each gets in, the budget is kept to the one, and of
+// those who say nothing the first to come are the first to go. A multishot accept
+// takes whole backlogs as long as the budget holds one, and again when it does.
+func TestACrowdGetsInOneByOneNearTheLimit(t *testing.T) {
+	const limit, backlog, crowd = 320, 64, 1500 // the backlog is sim.listen's
+	for _, singleBelow := range []int64{backlog + 1, limit + 1} {
+		s := tell(t, unix.AF_UNIX, func(c *Config) { c.MaxConnections = limit })
+		l := s.loop
+		l.singleBelow = singleBelow
+		s.settle()
+		if many := l.accepting.armed; many != (singleBelow < limit) {
+			t.Errorf("below %d one by one: multishot %v", singleBelow, many)
+		}
+		for range crowd / 60 {
+			for range 60 { // none may wait in connect
+				s.connect()
+			}
+			for range 30 {
+				s.turns(1, 1e6)
+				if l.stats.Open > limit {
+					t.Fatalf("%d connections are open, the limit is %d", l.stats.Open, limit)
+				}
+			}
+			s.check()
+		}
+		if l.stats.Accepted != crowd || l.stats.RefusedBudget != 0 || l.accepting.armed {
+			t.Errorf("below %d one by one: %d accepted, %d turned away, multishot %v; want %d, 0, false",
+				singleBelow, l.stats.Accepted, l.stats.RefusedBudget, l.accepting.armed, crowd)
+		}
+		gone := int(l.stats.Closed[ClosedForRoom])
+		if least := crowd - limit; gone < least || gone > least+2*l.headroom+shedMost {
+			t.Errorf("%d made room, want %d and the headroom", gone, least)
+		}
+		for i, c := range s.clients {
+			c.hear()
+			if c.ended != (i < gone) {
+				t.Fatalf("client %d has ended: %v; %d made room", i, c.ended, gone)
+			}
+			c.hangUp()
+		}
+		s.settle()
+		if l.accepting.armed != (singleBelow < limit) || int(l.budget.Load())+l.accepting.singles != limit {
+			t.Errorf("after it: multishot %v, %d places and %d aside; want %d", l.accepting.armed, l.budget.Load(), l.accepting.singles, limit)
+		}
+	}
+}
+
 // Where everybody is being answered, a newcomer waits in the backlog and is served
 // when somebody goes.
 func TestNobodyInMidResponseMakesRoom(t *testing.T) {

@@ -7,13 +7,19 @@ package server
 // It is set twice a request and searched only when the budget runs out, so it is a
 // plain array of 8 bytes a slot (16,384 slots: 10 us a search) and not an ordered
 // list, which would pay on every request.
-type waiting struct{ since []int64 }
+type waiting struct {
+	since []int64
+	last  int64 // the last time that was set
+}
 
 func newWaiting(slots int) waiting { return waiting{since: make([]int64, slots)} }
 
-// set replaces the slot's time; 0 is no time, so the first nanosecond counts as
-// the second.
-func (w *waiting) set(slot uint32, mono int64) { w.since[slot] = max(mono, 1) }
+// set replaces the slot's time by mono, or a nanosecond or so later: no two slots
+// have the same, so that of those who came in one turn the first is the oldest.
+func (w *waiting) set(slot uint32, mono int64) {
+	w.last = max(mono, w.last+1)
+	w.since[slot] = w.last
+}
 
 func (w *waiting) clear(slot uint32) { w.since[slot] = 0 }
 

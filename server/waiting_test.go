@@ -1,45 +1,43 @@
 package server
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// The oldest are those that sorting finds.
+// The oldest are the first of a list to whose end every set moves its slot, those of
+// the turn excepted.
 func TestWaitingFindsTheOldest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		times := rapid.SliceOfN(rapid.Int64Range(0, 20), 1, 40).Draw(t, "since")
-		now := rapid.Int64Range(1, 20).Draw(t, "now")
+		slots := rapid.IntRange(1, 30).Draw(t, "slots")
 		n := rapid.IntRange(1, 10).Draw(t, "n")
-		w := newWaiting(len(times))
-		var want []int64
-		for slot, since := range times {
-			if since > 0 {
-				w.set(uint32(slot), since)
-				if since < now {
-					want = append(want, since)
+		w := newWaiting(slots)
+		var list []uint32 // by age
+		forget := func(slot uint32) { list = slices.DeleteFunc(list, func(s uint32) bool { return s == slot }) }
+		scratch := make([]uint32, 0, n)
+		for turn := range int64(rapid.IntRange(1, 10).Draw(t, "turns")) {
+			now, earlier := turn*100, len(list)
+			for _, act := range rapid.SliceOfN(rapid.IntRange(0, 2*slots-1), 0, 40).Draw(t, "acts") {
+				slot := uint32(act % slots)
+				if at := slices.Index(list, slot); 0 <= at && at < earlier {
+					earlier--
+				}
+				forget(slot)
+				w.clear(slot)
+				if act < slots {
+					w.set(slot, now)
+					list = append(list, slot)
 				}
 			}
-		}
-		slices.Sort(want)
-		want = want[:min(n, len(want))]
-		got := w.oldest(make([]uint32, 0, n), n, now)
-		if !slices.EqualFunc(got, want, func(slot uint32, since int64) bool { return times[slot] == since }) {
-			t.Fatalf("found slots %v, want those since %v", got, want)
-		}
-		slices.SortFunc(got, func(a, b uint32) int { return cmp.Compare(a, b) })
-		if len(slices.Compact(got)) != len(want) {
-			t.Fatalf("a slot twice: %v", got)
-		}
-		for _, slot := range got {
-			w.clear(slot)
-		}
-		for _, slot := range w.oldest(got[:0], n, now) {
-			if times[slot] == 0 {
-				t.Fatalf("slot %d does not wait", slot)
+			got := w.oldest(scratch[:0], n, now)
+			if want := list[:min(n, earlier)]; !slices.Equal(got, want) {
+				t.Fatalf("turn %d: found %v, want %v of %v", turn, got, want, list)
+			}
+			for _, slot := range got {
+				w.clear(slot)
+				forget(slot)
 			}
 		}
 	})
