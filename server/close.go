@@ -62,6 +62,7 @@ func (l *loop) tryFree(c *conn) {
 		return
 	}
 	unix.Close(c.fd)
+	l.accepting.restUntil = 0 // whoever rests for want of a descriptor has one now
 	l.dropResponse(c)
 	l.budget.Add(1)
 	l.stats.Open--
