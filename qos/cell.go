@@ -212,6 +212,9 @@ func (c *Cell) wake(from uint32) {
 		head := c.ledger.noted.Load()
 		c.next = head
 		if c.ledger.noted.CompareAndSwap(head, c) {
+			if f := c.ledger.urgent; head == nil && f != nil {
+				f()
+			}
 			return
 		}
 	}

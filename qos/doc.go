@@ -35,7 +35,7 @@
 // back with Refund, and says what waits (Await) and what was finally refused (Refuse). A Decision to wait names a time; a new View (Verdict
 // InForce) is the other moment to ask again.
 //
-// The control loop sleeps until the earlier of Reporter.Next and Owner.NextPush, or until Reporter.Urgent. It sends what Reporter.Poll and Owner.Push hand
+// The control loop sleeps until the earlier of Reporter.Next and Owner.NextPush, or until Reporter.Urgent (Ledger.OnUrgent tells it). It sends what Reporter.Poll and Owner.Push hand
 // out, gives reports to Owner.Apply and its snapshots, or Owner.Redirect, back to the reporter, and what arrives to Reporter.Apply and Redirected.
 // A new ring goes to Owner.SetRing, then Reporter.SetRing; what Owner.Export hands out goes to the next owners' Import. What Tenure says goes
 // to Owner.Confirm and Settle. Policies go to Ledger.SetPolicy and Owner.SetPolicy. At the end Reporter.Flush, and on until Done.

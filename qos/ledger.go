@@ -15,6 +15,7 @@ type Ledger struct {
 	cfg    Config
 	shards [ledgerShards]atomic.Pointer[map[Limit]*Cell] // immutable maps: a new policy replaces one of them
 	noted  atomic.Pointer[Cell]                          // cells that want the reporter's attention, see Cell.wake
+	urgent func()                                        // called by the ring that notes the first of them; nil none
 	full   atomic.Bool                                   // count has reached Config.MaxLimits
 	passes []ringPass
 	none   *Cell // what Cell answers for a limit that is not known
@@ -106,6 +107,10 @@ func (l *Ledger) Enter(ring int) { l.passes[ring].n.Add(1) }
 
 // Leave ends a pass: the ring has forgotten every view that it has read.
 func (l *Ledger) Leave(ring int) { l.passes[ring].n.Add(1) }
+
+// OnUrgent has f called whenever Reporter.Urgent becomes true, by the ring that makes it so and within its charge: f must not block. Set it before any
+// ring charges. A control loop that sleeps would else have to look at Urgent every millisecond, day and night.
+func (l *Ledger) OnUrgent(f func()) { l.urgent = f }
 
 // Rings returns the number of rings.
 func (l *Ledger) Rings() int { return len(l.passes) }

@@ -530,3 +530,35 @@ func BenchmarkReport(b *testing.B) {
 		}
 	}
 }
+
+// TestUrgentIsTold: whenever Urgent becomes true the loop's waker is called, once, by whoever made it so; and never for a worker that sets none.
+func TestUrgentIsTold(t *testing.T) {
+	b := newRepBench(t, nil)
+	b.c.Admit(1, b.now) // none is set
+	b.poll(0)
+	calls := 0
+	b.l.OnUrgent(func() {
+		if calls++; !b.r.Urgent() {
+			t.Error("called while nothing is urgent")
+		}
+	})
+	told := func(want int, what string) {
+		t.Helper()
+		if calls != want || b.r.Urgent() != (want > 0) {
+			t.Fatalf("%s: called %d times, urgent %v", what, calls, b.r.Urgent())
+		}
+		calls = 0
+		b.poll(ms)
+	}
+	told(0, "nothing")
+	b.c.Await(0, 5, 5)
+	told(1, "a need")
+	b.c.Await(0, 5, 5)
+	told(0, "the same need")
+	p := goodPolicy()
+	p.Tenant = "other"
+	check(t, b.l.SetPolicy(&p, b.now))
+	b.c.Await(1, 6, 6)
+	b.l.Cell(p.Limit()).Refuse(1)
+	told(1, "two cells, before the loop has looked")
+}
