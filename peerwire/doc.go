@@ -1,0 +1,18 @@
+// Package peerwire is the control plane of one worker: the loop that drives the limiter's state machines, and the wire to the other workers.
+//
+// # One loop
+//
+// One goroutine (Node.Run) owns the worker's qos.Reporter, qos.Owner, qos.Voter and qos.Tenure, and the control side of its qos.Ledger. What a turn
+// of it does is a value, core.step: (state, now, inputs) -> outputs, without clock, goroutine or lock, which tests drive in fake time. Everything
+// else reaches the loop through a mailbox: new policies, a new ring, what peers have sent, a question for the status.
+//
+// The loop sleeps until the earliest of Reporter.Next, Owner.NextPush and the next question to the voters. A ring that has something urgent wakes it
+// (qos.Ledger.OnUrgent): one atomic load while the loop is awake, and one wake-up of a thread, about 10 us of the ring's time, while it
+// sleeps. After a turn that was urgent the loop rests for a millisecond and looks by itself, so that rings of a busy worker pay only the load. No ring
+// ever waits for the loop.
+//
+// # Alone
+//
+// Until SetRing names peers the worker is alone: it owns every limit, its reports go to its own owner within the turn and the snapshot
+// comes straight back. There is no lag and no advance, and use is at most burst + rate*t.
+package peerwire

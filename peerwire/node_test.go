@@ -1,0 +1,220 @@
+package peerwire
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/talon-worker/talon/qos"
+)
+
+// start runs a node until the test ends.
+func start(t *testing.T, mend func(*Config)) *Node {
+	t.Helper()
+	cfg := Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 2))}
+	if mend != nil {
+		mend(&cfg)
+	}
+	n := must(New(cfg))
+	run(t, n)
+	return n
+}
+
+// run runs a node until the test ends, or until stop is called, and wants no error.
+func run(t *testing.T, n *Node) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	for !n.Status().Running {
+		runtime.Gosched()
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 1))}
+	for name, spoil := range map[string]func(*Config){
+		"no worker":         func(c *Config) { c.Worker = "" },
+		"a long worker":     func(c *Config) { c.Worker = qos.WorkerID(make([]byte, maxWorkerID+1)) },
+		"no epoch":          func(c *Config) { c.Epoch = 0 },
+		"no ledger":         func(c *Config) { c.Ledger = nil },
+		"no limits":         func(c *Config) { c.Limits = qos.Config{} },
+		"negative patience": func(c *Config) { c.Patience = -1 },
+	} {
+		bad := good
+		spoil(&bad)
+		if _, err := New(bad); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRingsAreServed runs the real loop beside rings that charge as fast as they can: what goes never passes the bucket in any interval, and the rings
+// that wait are woken.
+func TestRingsAreServed(t *testing.T) {
+	const rings = 2
+	p := egress(64<<20, 1<<20)
+	var changed atomic.Int64
+	n := start(t, func(c *Config) {
+		c.Changed = func() { changed.Add(1) }
+	})
+	check(t, n.SetPolicies([]qos.Policy{p}))
+	var mu sync.Mutex
+	excess, total := qos.NewExcess(Boottime(), p.Rate, p.Burst), int64(0)
+	var wg sync.WaitGroup
+	for ring := range rings {
+		wg.Go(func() {
+			cell, ledger := n.cfg.Ledger.Cell(p.Limit()), n.cfg.Ledger
+			for mine := 0; mine < 100; {
+				ledger.Enter(ring)
+				mu.Lock() // the meter wants admissions in the order of their times
+				now := Boottime()
+				d := cell.Admit(64<<10, now)
+				if d.Charged() {
+					mine++
+					total += 64 << 10
+					if e := excess.Admit(now, 64<<10); e > 0 {
+						t.Errorf("excess %d", e)
+						mine = 100
+					}
+				}
+				mu.Unlock()
+				ledger.Leave(ring)
+				if d.Charged() {
+					cell.Await(ring, 0, 0)
+				} else {
+					cell.Await(ring, 64<<10, 64<<10)
+					runtime.Gosched()
+				}
+			}
+			cell.Await(ring, 0, 0)
+		})
+	}
+	wg.Wait()
+	s := n.Status()
+	if s.Cells[0].Total.Used() != total || !s.Alone || !s.Acts || s.Ring != aloneEpoch || changed.Load() == 0 {
+		t.Errorf("status %+v, used %d, %d changes", s, total, changed.Load())
+	}
+}
+
+// TestIdleLoopSleeps: a worker without use turns only when somebody asks it something.
+func TestIdleLoopSleeps(t *testing.T) {
+	n := start(t, nil)
+	check(t, n.SetPolicies([]qos.Policy{iops(100, 10)}))
+	first := n.Status().Loop
+	time.Sleep(50 * time.Millisecond) // a loop that polls would have turned often; one that sleeps has not
+	if got := n.Status().Loop; got.Steps > first.Steps+2 || got.Woken != first.Woken {
+		t.Errorf("%+v, then %+v: want the one step of the question", first, got)
+	}
+}
+
+// TestRingWakesTheLoop: the first use after a silence ends the loop's sleep, and nothing else would for an hour.
+func TestRingWakesTheLoop(t *testing.T) {
+	p := iops(1000, 100)
+	n := start(t, nil)
+	check(t, n.SetPolicies([]qos.Policy{p}))
+	cell := n.cfg.Ledger.Cell(p.Limit())
+	for cell.Await(0, 1, 1); !cell.Admit(1, Boottime()).Charged(); {
+		runtime.Gosched()
+	}
+	cell.Await(0, 0, 0)
+	if s := n.Status().Loop; s.Woken == 0 {
+		t.Errorf("%+v: want the loop woken by the ring", s)
+	}
+}
+
+// TestBeforeRun: what is set before Run is what Run begins with.
+func TestBeforeRun(t *testing.T) {
+	n := must(New(Config{Worker: "w1", Epoch: 3, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 1))}))
+	check(t, n.SetPolicies([]qos.Policy{iops(100, 10), egress(1e6, 1e6)}))
+	check(t, n.SetPolicies([]qos.Policy{egress(1e6, 1e6)}))
+	if s := n.Status(); s.Running || s.Worker != "w1" || s.Epoch != 3 {
+		t.Errorf("before Run: %+v", s)
+	}
+	if err := n.SetPolicies([]qos.Policy{{}}); err == nil {
+		t.Error("a policy without anything is taken")
+	}
+	stop := run(t, n)
+	if s := n.Status(); !s.Running || s.Policies != 1 {
+		t.Errorf("running with %d policies, want the last set's one", s.Policies)
+	}
+	if err := n.Run(context.Background()); err == nil {
+		t.Error("runs twice")
+	}
+	stop()
+	if err := n.SetPolicies(nil); !errors.Is(err, ErrEnded) {
+		t.Errorf("after the end: %v, want ErrEnded", err)
+	}
+	if s := n.Status(); s.Running {
+		t.Error("a node that has ended says that it runs")
+	}
+}
+
+// TestChangesAreBounded: so many callers may wait for a loop that does not come, and no more.
+func TestChangesAreBounded(t *testing.T) {
+	n := must(New(Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 1))}))
+	for range maxChanges {
+		check(t, n.SetPolicies(nil))
+	}
+	if err := n.SetPolicies(nil); !errors.Is(err, ErrBusy) {
+		t.Errorf("%v, want ErrBusy", err)
+	}
+	run(t, n)
+	n.Status()
+	check(t, n.SetPolicies(nil))
+}
+
+// TestEverybodyAtOnce lets the race detector look at all that may happen at one time.
+func TestEverybodyAtOnce(t *testing.T) {
+	n := start(t, nil)
+	first := iops(1e6, 1e5)
+	limit := first.Limit()
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for g := range 50 {
+				switch i {
+				case 0:
+					p := iops(1e6, 1e5)
+					p.Generation = uint64(g + 1)
+					check(t, n.SetPolicies([]qos.Policy{p}))
+				case 1:
+					n.Status()
+				default:
+					n.cfg.Ledger.Enter(i - 2)
+					n.cfg.Ledger.Cell(limit).Admit(1, Boottime())
+					n.cfg.Ledger.Cell(limit).Await(i-2, 1, 1)
+					n.cfg.Ledger.Leave(i - 2)
+				}
+			}
+			if i >= 2 {
+				n.cfg.Ledger.Cell(limit).Await(i-2, 0, 0)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkStir is what waking the loop costs a ring while it is awake, which is nearly always on a busy worker.
+func BenchmarkStir(b *testing.B) {
+	n := must(New(Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 1))}))
+	b.ReportAllocs()
+	for b.Loop() {
+		n.stir()
+	}
+}
