@@ -59,6 +59,7 @@ mutants: ## break the limiter on purpose, one fault at a time: a named test must
 
 docs: ## write the generated pages again
 	$(GO) test ./cmd/talon -run TestReference -args -rewrite
+	$(GO) test ./policy -run "TestReference|TestExplain" -args -rewrite
 	$(GO) test ./server -run TestHTTPPage -args -rewrite
 
 test-giouring: ## the ring's tests on giouring, and our entries against its

@@ -47,7 +47,7 @@ var tenantFields = []field{
 	{path: "queue.target", kind: span, min: int64(time.Millisecond), max: int64(time.Hour), unset: "`--tenant-queue-target`",
 		meaning: "a wait that stays above it, and that the tenant's own limit has not caused, shortens the queue"},
 	{path: "max_inflight", kind: count, min: 1, max: 1 << 20, unset: "`--tenant-max-inflight`",
-		meaning: "requests of one worker, from the first byte sent to the last"},
+		meaning: "requests that one worker has at a time, waiting or being answered"},
 	{path: "max_connections", kind: count, min: 1, max: 1 << 20, unset: "`--tenant-max-connections`",
 		meaning: "connections of one worker"},
 }

@@ -132,7 +132,7 @@ func (p *parser) syntax(err error) {
 		}
 	}
 	p.unknown = true
-	p.wrong(line, "not YAML: %s", text)
+	p.wrong(line, "not YAML: %.200s", text)
 }
 
 // mapping visits the members of n once each, if they are known.
@@ -370,9 +370,15 @@ func (p *parser) value(f field, n *yaml.Node, line int) value {
 	return v
 }
 
+// maxScalar is longer than any number with its unit.
+const maxScalar = 64
+
 // read returns a scalar in the units of its kind.
 func (f *field) read(n *yaml.Node) (v int64, err error) {
 	text := n.Value
+	if len(text) > maxScalar {
+		return 0, fmt.Errorf("%.20q... is longer than any value", text)
+	}
 	switch f.kind {
 	case toggle:
 		if n.ShortTag() != "!!bool" {
@@ -434,9 +440,9 @@ func (f *field) zero() error {
 func (f *field) print(v int64) string {
 	switch f.kind {
 	case size:
-		return FormatSize(v)
+		return sizeText(v)
 	case byteRate:
-		return FormatSize(v) + "/s"
+		return sizeText(v) + "/s"
 	case requestRate:
 		return strconv.FormatInt(v, 10) + "/s"
 	case span:

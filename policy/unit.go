@@ -78,5 +78,15 @@ func amount(m qos.Metric, n int64) string {
 	if m.Requests() {
 		return strconv.FormatInt(n, 10)
 	}
-	return FormatSize(n)
+	return sizeText(n)
+}
+
+// sizeText prints n in the largest unit, binary or decimal, that divides it.
+func sizeText(n int64) string {
+	for _, u := range units {
+		if n != 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return "0"
 }

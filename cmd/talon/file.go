@@ -13,6 +13,8 @@ import (
 	yamlparser "github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/rawbytes"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/talon-worker/talon/policy"
 )
 
 // maxFile bounds a configuration file; a full one with comments takes 4 KiB.
@@ -24,25 +26,26 @@ const maxFile = 1 << 20
 // koanf merges maps and has forgotten the lines by then, so the nodes are judged
 // first: what its parser sees afterwards is known to be good.
 func readFile(path string) (layer, problems) {
-	text, err := readBounded(path)
+	text, err := readBounded(path, maxFile)
 	if err != nil {
 		return newLayer(), problems{cannot("configuration %w", err)}
 	}
 	return parseFile(path, text)
 }
 
-func readBounded(path string) ([]byte, error) {
+// readBounded reads a file of at most most bytes.
+func readBounded(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
-	case len(text) > maxFile:
-		return nil, fmt.Errorf("%s: more than 1 MiB; is it the right file?", path)
+	case int64(len(text)) > most:
+		return nil, fmt.Errorf("%s: more than %s; is it the right file?", path, policy.FormatSize(most))
 	}
 	return text, nil
 }

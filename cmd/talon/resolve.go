@@ -7,6 +7,8 @@ import (
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/talon-worker/talon/policy"
 )
 
 // layer is what one kind of source says.
@@ -137,7 +139,7 @@ func (e *effective) warnings(files uint64) (found []string) {
 	} {
 		if c.value > e.transferChunk {
 			found = append(found, fmt.Sprintf("%s (%s) is more than transfer-chunk (%s): %s",
-				c.name, formatSize(int64(c.value)), formatSize(int64(e.transferChunk)), c.why))
+				c.name, policy.FormatSize(int64(c.value)), policy.FormatSize(int64(e.transferChunk)), c.why))
 		}
 	}
 	if short := filesShort(files, e.maxConnections, e.openFiles, ringCount(e.rings)); short != "" {

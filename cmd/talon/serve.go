@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,12 +46,15 @@ func (g *given) Set(text string) error { g.text = text; return nil }
 func (g *given) Type() string          { return g.kind }
 func (g *given) String() string        { return g.text }
 
-// bindSettings gives cmd a flag for every setting, and --config.
-func bindSettings(cmd *cobra.Command) {
+// bindSettings gives cmd a flag for every setting, or for those that are named, and --config.
+func bindSettings(cmd *cobra.Command, only ...string) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f := defaults()
 	for _, s := range f.settings() {
+		if only != nil && !slices.Contains(only, s.name) {
+			continue
+		}
 		kind := s.value.Type()
 		flag := fs.VarPF(&given{s.value.String(), kind}, s.name, "", s.usage)
 		if kind == "bool" {
@@ -61,8 +65,8 @@ func bindSettings(cmd *cobra.Command) {
 		}
 	}
 	fs.String("config", "", "a `file` of settings, weaker than flags and TALON_* variables; TALON_CONFIG names it, too")
-	_ = cmd.MarkFlagDirname("origin")                 // both flags exist,
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // so this cannot fail
+	_ = cmd.MarkFlagDirname("origin") // fails where it is not bound
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 }
 
 // completeWords offers the values of a flag to the shell.
