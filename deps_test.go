@@ -62,7 +62,7 @@ var rooms = []room{
 	{dir: "bench", may: "github.com/HdrHistogram/hdrhistogram-go gonum.org/v1/plot",
 		reason: "it measures through the public wire, as a stranger"},
 	{dir: "cmd/talon", may: "uring sched qos policy origin peerwire coordinator server admin " +
-		"github.com/spf13/cobra github.com/spf13/pflag github.com/knadh/koanf go.yaml.in/yaml github.com/fsnotify/fsnotify",
+		"github.com/spf13/cobra github.com/spf13/pflag github.com/knadh/koanf go.yaml.in/yaml",
 		reason: "it wires the rooms together; whatever else it needs belongs into one"},
 	{dir: "cmd/mksample",
 		reason: "it makes files"},
