@@ -1,0 +1,40 @@
+// Package sched decides which response sends the next chunk: fairly between tenants over all rings of the worker, whatever the number of
+// their connections and wherever these landed.
+//
+// # Who owns what
+//
+//   - Worker is what rings share: the virtual clock V, the bucket of --egress-rate, the set of active tenants. Atomics only.
+//   - Tenant is what rings share of one tenant: weight, virtual time, queue counters. Atomics only.
+//   - Ring is one loop's part, touched by its thread alone: flows (one per connection slot), a heap of the tenants that are ready, a timing
+//     wheel of those that wait.
+//
+// A flow is a response on its connection; several flows of one tenant take turns. A seat is one tenant on one ring.
+//
+//	Admit --> queued --Push--> ready --Next--> picked --Charge--> in flight --Done--> ready | over
+//	                            ^  \                                 |
+//	                   Unblock  |   +--Block--> blocked <---Block----+        Drop ends any of them
+//
+// # The order
+//
+// Every charge adds bytes/weight to the tenant's virtual time vt, with one compare-and-swap.
+//
+// With a rate that binds (paced): V advances at boost * 0.995 * C / (sum of the active weights), planned every 10 ms and when a tenant joins. A
+// tenant may dispatch while vt <= V; among those that may, a ring takes the earliest virtual deadline, vt + estimate/weight. V binds and the
+// bucket does not, because where a bucket binds, races decide who gets it. Boost gives away what tenants leave unused.
+//
+// Without (free): each ring serves its least vt first and is never idle while it has work. Rings advance at different speeds, so each
+// keeps a frame of its own: a seat's key is vt less an offset that is set when the seat becomes active. What a tenant gets elsewhere moves its
+// key here; how far the rings' clocks are apart does not.
+//
+// With one tenant and no rate (solo) there is nothing to decide, and no shared word is touched.
+//
+// # No credit, debt kept
+//
+// A tenant that comes back from idling, throttling or slow reading starts at most one chunk/weight behind V; at every charge it is at most
+// (rings * depth + 1) chunks/weight behind. Debt stays.
+//
+// # Purity
+//
+// Nothing here starts a goroutine, takes a lock, does I/O or reads a clock. now is int64 nanoseconds of one monotonic clock, the same for all
+// rings; a now that goes back is taken as the newest seen.
+package sched

@@ -1,0 +1,509 @@
+package sched
+
+import "fmt"
+
+// Ring is one loop's part of the scheduler. Only that loop's thread calls it, except where said otherwise.
+type Ring struct {
+	w      *Worker
+	beacon *beacon
+
+	plan    plan  // the last one seen
+	seq     int64 // its number
+	filed   int64 // pace that the waiting seats were filed by
+	fperiod int64 // period in which they were
+	now     int64 // the newest seen
+	v       int64 // free mode: key of the last dispatch; never goes back
+	used    int64
+	asleep  bool
+
+	flows []flow
+	seats []seat // by Tenant.id
+	heap  heap
+	wheel wheel
+
+	waiting []int32 // seats that wait for V
+	late    []int32 // seats whose oldest request is late
+	picked  int32   // slot that Next has named last, until something is done with it
+	flying  int64   // bytes picked or in flight
+	stall   int64   // ns until which the bucket has too little
+
+	again bool // while picking for others than a seat that has its part in flight
+}
+
+// Pick is what Next has decided.
+type Pick struct {
+	Slot   uint32
+	Tenant *Tenant
+	Bytes  int64  // what it may send at most
+	First  bool   // nothing of the response has been dispatched before
+	Refuse Reason // Go, or why it must be answered with a refusal instead; it is over for the scheduler then
+	Wait   int64  // First: ns since it was admitted
+}
+
+// Ring makes the part of loop i, with flows for so many connection slots.
+func (w *Worker) Ring(i, slots int) *Ring {
+	r := &Ring{w: w, beacon: &w.rings[i], flows: make([]flow, slots), picked: none}
+	for i := range r.flows {
+		r.flows[i] = flow{seat: none, took: w.cfg.Chunk}
+	}
+	r.wheel.init()
+	r.grow(1)
+	r.plan, r.seq = w.plans.read()
+	return r
+}
+
+// clock notes the time.
+func (r *Ring) clock(now int64) { r.now = max(r.now, now) }
+
+// look takes in what has happened to the shared clock.
+func (r *Ring) look() {
+	if r.w.plans.seq.Load() == r.seq {
+		return
+	}
+	old := r.plan.frame
+	r.plan, r.seq = r.w.plans.read()
+	switch {
+	case r.plan.frame != old:
+		r.stall = 0
+		r.reframe()
+	case r.plan.pace > r.filed || r.plan.period != r.fperiod:
+		r.refile()
+	default:
+		return
+	}
+	r.filed, r.fperiod = r.plan.pace, r.plan.period
+}
+
+// turn is what every pass begins with.
+func (r *Ring) turn(now int64) {
+	r.clock(now)
+	if r.asleep {
+		r.asleep = false
+		r.beacon.until.Store(0)
+	}
+	r.look()
+	if r.plan.mode == paced && r.now >= r.plan.due {
+		r.w.replan(r.now)
+		r.look()
+	}
+	for r.wheel.count > 0 {
+		id := r.wheel.expired(r.now)
+		if id == none {
+			break
+		}
+		r.expire(&r.seats[id])
+	}
+	r.picked = none
+}
+
+// expire acts on a seat that has left the wheel.
+func (r *Ring) expire(s *seat) {
+	late := r.lateAt(s) <= r.now
+	switch {
+	case s.state == seatWaiting:
+		r.unwait(s)
+		s.state = seatIdle
+		r.file(s) // if it is late and V has not come so far, Next lets it wait again
+	case s.until <= r.now:
+		r.unfile(s)
+		r.file(s)
+	case !late: // what was late has gone meanwhile
+		r.wheel.add(s.id, min(s.until, r.lateAt(s)))
+	}
+	if late && !s.late {
+		s.late = true
+		r.late = append(r.late, s.id)
+	}
+}
+
+// Next returns the flow to dispatch now, or one to refuse, or false: then there is nothing to do until Wake, a Done, or news.
+func (r *Ring) Next(now int64) (Pick, bool) {
+	r.turn(now)
+	if len(r.late) > 0 {
+		if p, ok := r.refuseLate(); ok {
+			return p, true
+		}
+	}
+	return r.pick()
+}
+
+func (r *Ring) pick() (Pick, bool) {
+	for r.heap.len() > 0 {
+		top := r.heap.e[0]
+		s := &r.seats[top.seat]
+		if r.plan.mode == paced {
+			if vt := s.t.vt.Load(); vt-r.plan.virtual(r.now) > 0 {
+				r.await(s, vt)
+				continue
+			}
+		}
+		if r.plan.mode != solo {
+			if key := r.key(s); key != top.key {
+				r.heap.fix(s.id, key)
+				if r.heap.e[0].seat != top.seat {
+					continue
+				}
+			}
+		}
+		slot := s.head
+		f := &r.flows[slot]
+		if f.fresh {
+			if why := r.judge(f, s); why != Go {
+				return r.refuse(f, s, slot, why), true
+			}
+		}
+		held := f.want
+		if f.fresh {
+			held += ResponseCost
+		}
+		most := r.w.cfg.Chunk * int64(r.w.cfg.Depth)
+		if r.flying > 0 && r.flying+held > most {
+			return Pick{}, false
+		}
+		if s.flying > 0 && s.flying+held > most-r.w.cfg.Chunk && r.heap.len() > 1 {
+			r.heap.remove(s.id)
+			p, ok := r.pick()
+			r.heap.push(s.id, r.key(s))
+			if ok {
+				return p, true
+			}
+		}
+		if r.plan.mode == paced && !r.reserve(held) {
+			return Pick{}, false
+		}
+		return r.dispatch(f, s, slot, held), true
+	}
+	return Pick{}, false
+}
+
+// reserve takes from the worker's bucket, or notes when to ask again.
+func (r *Ring) reserve(n int64) bool {
+	if r.now < r.stall {
+		return false
+	}
+	granted, cut := r.plan.granted(r.now)
+	ok, need := r.w.bucket.take(n, granted, cut, r.plan.burst)
+	if !ok {
+		r.stall = max(r.plan.whenGranted(need), r.now+1)
+	}
+	return ok
+}
+
+func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
+	p := Pick{Slot: uint32(slot), Tenant: s.t, Bytes: f.want, First: f.fresh}
+	if f.fresh {
+		p.Wait = r.now - f.admitted
+	}
+	r.dequeue(f, s)
+	f.state, f.payload, f.held = flowPicked, f.want, held
+	r.flying += held
+	s.flying += held
+	r.picked = slot
+	switch r.plan.mode {
+	case paced:
+		cfg := s.t.cfg.Load()
+		f.cost = cfg.cost(held)
+		s.t.charge(f.cost, r.plan.virtual(r.now)-cfg.lag)
+		f.pooled = true
+		r.spend(held)
+	case free:
+		cfg := s.t.cfg.Load()
+		key := s.t.vt.Load() - s.off
+		if key-r.v > 0 {
+			r.v = key
+		} else if floor := r.v - cfg.lag; key-floor < 0 {
+			s.off += key - floor
+		}
+		f.cost = cfg.cost(held)
+		s.t.vt.Add(f.cost)
+	}
+	if s.ready == 0 {
+		r.unfile(s)
+	} else if r.plan.mode != solo && r.heap.has(s.id) {
+		r.heap.fix(s.id, r.key(s))
+	}
+	return p
+}
+
+func (r *Ring) spend(n int64) {
+	r.used += n
+	r.beacon.used.Store(r.used)
+}
+
+// settle ends what a flow holds, of which sent bytes of payload have been used. It runs once for each reservation.
+func (r *Ring) settle(f *flow, s *seat, back int64) {
+	r.flying -= f.held
+	s.flying -= f.held
+	if f.pooled {
+		r.w.bucket.settle(f.held, back)
+		r.spend(-back)
+	}
+	if f.cost != 0 && back != 0 {
+		s.t.vt.Add(s.t.cfg.Load().cost(f.held-back) - f.cost)
+	}
+	f.payload, f.held, f.cost, f.pooled = 0, 0, 0, false
+}
+
+// at returns a flow in use and its seat.
+func (r *Ring) at(slot uint32, doing string, states ...flowState) (*flow, *seat) {
+	f := &r.flows[slot]
+	for _, st := range states {
+		if f.state == st {
+			return f, &r.seats[f.seat]
+		}
+	}
+	panic(fmt.Sprintf("sched: %s of slot %d in state %d", doing, slot, f.state))
+}
+
+// reuse makes a slot free for a new request. One that was dropped in flight and never done keeps what it was charged.
+func (r *Ring) reuse(f *flow, slot uint32) {
+	if f.state == flowFree {
+		return
+	}
+	if f.state != flowFlying || !f.dropped {
+		panic(fmt.Sprintf("sched: Admit on slot %d, which is in state %d", slot, f.state))
+	}
+	s := &r.seats[f.seat]
+	r.settle(f, s, 0)
+	r.fall(s)
+	r.finish(f, s)
+}
+
+// Push makes an admitted response ready to send. want is what it would send first, in bytes: all of it, or an estimate; the scheduler cuts it to
+// the chunk and to what the socket has been taking.
+func (r *Ring) Push(slot uint32, want, now int64) {
+	r.clock(now)
+	f, s := r.at(slot, "Push", flowQueued)
+	f.want = r.estimate(f, want)
+	f.pushed, f.throttled = r.now, s.throttled(r.now)
+	r.addFresh(f, s, int32(slot))
+	r.ready(f, s, slot)
+}
+
+// ready makes a flow that is not live ready.
+func (r *Ring) ready(f *flow, s *seat, slot uint32) {
+	r.enqueue(f, s, int32(slot), false)
+	r.rise(s)
+	if s.state == seatParked && s.first == int32(slot) && r.wheel.has(s.id) {
+		r.wheel.remove(s.id)
+		r.wheel.add(s.id, min(s.until, r.lateAt(s)))
+	}
+	r.file(s)
+}
+
+// Charge says that n bytes of a flow that Next has named are about to be submitted, and returns how many may be: at most what the Pick allowed,
+// which is what has been reserved. The rest is given back at once.
+func (r *Ring) Charge(slot uint32, n, now int64) int64 {
+	r.clock(now)
+	f, s := r.at(slot, "Charge", flowPicked)
+	r.commit(f, s, slot)
+	n = min(max(n, 0), f.payload)
+	if back := f.payload - n; back > 0 {
+		r.trim(f, s, back)
+	}
+	return n
+}
+
+// trim gives back part of a reservation before it is used.
+func (r *Ring) trim(f *flow, s *seat, back int64) {
+	held, payload, cost, pooled := f.held-back, f.payload-back, f.cost, f.pooled
+	r.flying -= back
+	s.flying -= back
+	if pooled {
+		r.w.bucket.settle(back, back)
+		r.spend(-back)
+	}
+	if cost != 0 {
+		to := s.t.cfg.Load().cost(held)
+		s.t.vt.Add(to - cost)
+		cost = to
+	}
+	f.held, f.payload, f.cost = held, payload, cost
+}
+
+func (r *Ring) commit(f *flow, s *seat, slot uint32) {
+	if f.fresh {
+		wait := r.now - f.admitted
+		s.stats.Started++
+		s.stats.Waited += wait
+		s.stats.WaitedMax = max(s.stats.WaitedMax, wait)
+	}
+	r.dispatched(f, s)
+	f.state = flowFlying
+	if r.picked == int32(slot) {
+		r.picked = none
+	}
+}
+
+// Done says that sent bytes of a charged flow have been accepted by its socket. What was charged beyond is given back, once. next > 0: the response goes on
+// and would send so many bytes, as in Push; 0: it is over.
+func (r *Ring) Done(slot uint32, sent, next, now int64) {
+	r.clock(now)
+	f, s := r.at(slot, "Done", flowFlying, flowPicked)
+	if f.state == flowPicked {
+		r.commit(f, s, slot)
+	}
+	f.learn(sent, f.payload, r.w.cfg.Chunk)
+	s.stats.Got += sent
+	r.settle(f, s, f.payload-sent)
+	s.observe(sent, r.now)
+	switch {
+	case f.dropped || next <= 0:
+		r.fall(s)
+		r.finish(f, s)
+	case f.block:
+		f.want = r.estimate(f, next)
+		f.state, f.block = flowBlocked, false
+		r.fall(s)
+	default:
+		f.want = r.estimate(f, next)
+		r.enqueue(f, s, int32(slot), false)
+		r.file(s)
+	}
+}
+
+// Block says that a response waits for its socket or the disk: it is not backlogged meanwhile. One in flight blocks when it is done; one that
+// Next has named gives back its reservation, and has not been dispatched.
+func (r *Ring) Block(slot uint32) {
+	f, s := r.at(slot, "Block", flowReady, flowPicked, flowFlying, flowBlocked)
+	switch f.state {
+	case flowFlying:
+		f.block = true
+		return
+	case flowBlocked:
+		return
+	case flowPicked:
+		r.unpick(f, s, slot)
+	}
+	r.dequeue(f, s)
+	f.state = flowBlocked
+	r.fall(s)
+	r.emptied(s)
+}
+
+// unpick takes back a decision of Next: nothing of it is left, and the flow is first among its tenant's.
+func (r *Ring) unpick(f *flow, s *seat, slot uint32) {
+	r.settle(f, s, f.held)
+	r.enqueue(f, s, int32(slot), true)
+	if s.state == seatReady && r.plan.mode != solo {
+		r.heap.fix(s.id, r.key(s))
+	}
+	r.file(s)
+	if r.picked == int32(slot) {
+		r.picked = none
+	}
+}
+
+// Unblock makes a blocked response ready again.
+func (r *Ring) Unblock(slot uint32, now int64) {
+	r.clock(now)
+	f, s := r.at(slot, "Unblock", flowBlocked, flowFlying, flowReady, flowPicked)
+	switch f.state {
+	case flowBlocked:
+		r.ready(f, s, slot)
+	case flowFlying:
+		f.block = false
+	}
+}
+
+// Park lets a tenant sleep on this ring until a time (ns), or until WakeTenant: its limit has too little. What Next has named last of it gives back its
+// reservation and keeps its place. A sleeping tenant earns nothing.
+func (r *Ring) Park(t *Tenant, until int64) {
+	s := r.seat(t)
+	if r.picked != none && r.flows[r.picked].seat == s.id {
+		r.unpick(&r.flows[r.picked], s, uint32(r.picked))
+	}
+	if until <= r.now {
+		return // asked again at once, it would spin: Next follows in the same pass anyhow
+	}
+	r.unfile(s)
+	s.until = until
+	r.file(s)
+}
+
+// WakeTenant ends a tenant's sleep on this ring.
+func (r *Ring) WakeTenant(t *Tenant, now int64) {
+	r.clock(now)
+	s := r.seat(t)
+	s.until = 0
+	if s.state == seatParked {
+		r.unfile(s)
+		r.file(s)
+	}
+}
+
+// Drop ends a flow, whatever its state: its connection has passed a deadline or closes, and what its socket takes is forgotten. What is in flight stays charged until Done says what was
+// sent; then it is over. On a free slot Drop does nothing else.
+func (r *Ring) Drop(slot uint32, now int64) {
+	r.clock(now)
+	f := &r.flows[slot]
+	f.took = r.w.cfg.Chunk
+	if f.state == flowFree {
+		return
+	}
+	s := &r.seats[f.seat]
+	switch f.state {
+	case flowFlying:
+		f.dropped = true
+		return
+	case flowPicked:
+		r.unpick(f, s, slot)
+		fallthrough
+	case flowReady:
+		r.dequeue(f, s)
+		r.dispatched(f, s)
+		r.fall(s)
+		r.finish(f, s)
+		r.emptied(s)
+	default: // queued, blocked
+		r.finish(f, s)
+	}
+	f.took = r.w.cfg.Chunk
+}
+
+// Wake returns the time (ns) at which Next may have something to say if nothing else happens before, or never (math.MaxInt64); a time that has
+// passed means now. It says that the ring is about to sleep: until the next call of Next, whoever moves the shared clock wakes it if need be.
+func (r *Ring) Wake() int64 {
+	wake := r.wheel.wake()
+	if r.heap.len() > 0 && r.stall > r.now {
+		wake = min(wake, r.stall)
+	}
+	if r.plan.mode != paced {
+		if r.w.cfg.Rings > 1 || r.w.tenants.Load() > 0 {
+			r.sleep(wake, never)
+		}
+		return r.settled(wake)
+	}
+	awaits := int64(never)
+	if len(r.waiting) > 0 {
+		wake = min(wake, r.plan.due)
+		awaits = r.leastAwaited()
+	}
+	r.sleep(wake, awaits)
+	return r.settled(wake)
+}
+
+func (r *Ring) sleep(wake, awaits int64) {
+	r.asleep = true
+	r.beacon.awaits.Store(awaits)
+	r.beacon.until.Store(wake)
+}
+
+// settled is wake, or now if the clock has moved while the ring said that it sleeps.
+func (r *Ring) settled(wake int64) int64 {
+	if r.w.plans.seq.Load() != r.seq {
+		return r.now
+	}
+	return wake
+}
+
+// leastAwaited is the V that the first of the waiting seats awaits.
+func (r *Ring) leastAwaited() int64 {
+	least := r.seats[r.waiting[0]].t.vt.Load()
+	for _, id := range r.waiting[1:] {
+		if vt := r.seats[id].t.vt.Load(); vt-least < 0 {
+			least = vt
+		}
+	}
+	return least
+}

@@ -1,0 +1,23 @@
+package sched
+
+// Stats are the counters of one tenant on one ring.
+type Stats struct {
+	Got       int64 // bytes sent
+	Throttled int64 // ns that its limit made it sleep
+	Queued    int64 // requests that wait for their first dispatch now
+	Started   uint64
+	Waited    int64 // ns that the started ones had waited, in all
+	WaitedMax int64 // ns
+	Refused   [Reasons]uint64
+}
+
+// Stats returns the counters of a tenant on this ring.
+func (r *Ring) Stats(t *Tenant) Stats {
+	if int(t.id) >= len(r.seats) || r.seats[t.id].t != t {
+		return Stats{}
+	}
+	s := &r.seats[t.id]
+	st := s.stats
+	st.Throttled = s.throttled(r.now)
+	return st
+}

@@ -1,0 +1,93 @@
+package sched
+
+import "sync/atomic"
+
+// Tenant is what the rings share of one tenant. Rings only use atomics of it.
+type Tenant struct {
+	id  int32
+	w   *Worker
+	cfg atomic.Pointer[tenantConfig]
+	_   [48]byte
+
+	vt    atomic.Int64 // virtual time: bytes/weight served, in units of plan.go
+	live  atomic.Int64 // seats with work, while paced
+	frame atomic.Int64 // the plan's frame that vt belongs to
+	stamp atomic.Int64 // number of the last period in which a ring had work of it
+	_     [96]byte
+
+	queued      atomic.Int64 // requests admitted and not yet dispatched
+	queuedBytes atomic.Int64
+	inflight    atomic.Int64 // requests admitted and not over, while MaxInflight is set
+	_           [104]byte
+
+	member atomic.Bool // of the active set, or on its way there
+	next   *Tenant     // in Worker.joined; owned by whoever set member
+	due    atomic.Int64
+	idle   atomic.Int64 // ns since when it is not active
+
+	weight int64 // counted in Worker.weights; the planner's
+}
+
+// tenantConfig is a TenantConfig with what follows from it.
+type tenantConfig struct {
+	TenantConfig
+	inv   int64 // 2^32/weight
+	chunk int64 // cost of a chunk: what an idle tenant keeps of its credit
+	lag   int64 // cost of rings*depth+1 chunks: what any tenant keeps
+}
+
+const invShift = 32 // n*inv stays below 2^63 for n < 2^31
+
+func newTenantConfig(c TenantConfig, w *Worker) *tenantConfig {
+	weight := int64(c.Weight)
+	tc := &tenantConfig{TenantConfig: c, inv: (1<<invShift + weight/2) / weight}
+	tc.chunk = tc.cost(w.cfg.Chunk)
+	tc.lag = tc.chunk * int64(w.cfg.Rings*w.cfg.Depth+1)
+	return tc
+}
+
+// cost is n bytes in virtual time, rounded to the nearest unit.
+func (c *tenantConfig) cost(n int64) int64 {
+	return (n*c.inv + 1<<(invShift-unitBits-1)) >> (invShift - unitBits)
+}
+
+// Configure changes what the tenant is given, from any goroutine. A new weight counts within 10 ms; requests that are queued stay.
+func (t *Tenant) Configure(c TenantConfig) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	t.cfg.Store(newTenantConfig(c, t.w))
+	return nil
+}
+
+// Due is the bytes that the shared clock owed the tenant while it had work, in all; 0 without a rate that binds. Any goroutine may ask.
+func (t *Tenant) Due() int64 { return t.due.Load() }
+
+// Queued is the requests, and their bytes, that wait for their first dispatch on all rings. They are counted while there is a bound.
+func (t *Tenant) Queued() (requests int, bytes int64) {
+	return int(t.queued.Load()), t.queuedBytes.Load()
+}
+
+// charge adds cost to vt and lifts it to floor before that.
+func (t *Tenant) charge(cost, floor int64) {
+	for {
+		vt := t.vt.Load()
+		to := vt
+		if to-floor < 0 {
+			to = floor
+		}
+		if t.vt.CompareAndSwap(vt, to+cost) {
+			return
+		}
+	}
+}
+
+// lift raises vt to floor.
+func (t *Tenant) lift(floor int64) {
+	for {
+		vt := t.vt.Load()
+		if vt-floor >= 0 || t.vt.CompareAndSwap(vt, floor) {
+			return
+		}
+	}
+}

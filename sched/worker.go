@@ -1,0 +1,299 @@
+package sched
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+)
+
+// Worker is what the rings of one worker share.
+type Worker struct {
+	cfg    Config
+	plans  plans
+	bucket bucket
+	rings  []beacon
+
+	want     atomic.Int64 // rate asked for
+	tenants  atomic.Int64 // that exist
+	joined   atomic.Pointer[Tenant]
+	asked    atomic.Int64 // plans asked for
+	planning atomic.Bool  // somebody plans: it owns what follows
+
+	cur     plan
+	active  []*Tenant
+	weights int64 // of active
+	boost   int64
+	used    int64 // sum of the rings' used at the last periodic plan
+	began   int64 // ns of that plan
+	beganV  int64
+
+	ids   int32   // handed out ever; NewTenant's
+	freed []int32 // of removed tenants
+}
+
+// beacon is what a ring lets the planner see.
+type beacon struct {
+	until  atomic.Int64 // ns until which the ring sleeps; 0: it is awake
+	awaits atomic.Int64 // V that its first waiting tenant awaits; never: none waits
+	used   atomic.Int64 // bytes charged less refunds, while paced
+	_      [104]byte
+}
+
+// NewWorker checks c and returns a Worker without tenants.
+func NewWorker(c Config) (*Worker, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	w := &Worker{cfg: c, rings: make([]beacon, c.Rings), boost: boostOne}
+	w.want.Store(c.Rate)
+	for i := range w.rings {
+		w.rings[i].awaits.Store(never)
+	}
+	w.replan(0)
+	return w, nil
+}
+
+// NewTenant adds a tenant. NewTenant and Remove are called by one goroutine at a time; the rings may run meanwhile.
+func (w *Worker) NewTenant(c TenantConfig) (*Tenant, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	t := &Tenant{w: w}
+	switch n := len(w.freed); {
+	case n > 0:
+		t.id, w.freed = w.freed[n-1], w.freed[:n-1]
+	case w.ids == MaxTenants:
+		return nil, fmt.Errorf("sched: more than %d tenants", MaxTenants)
+	default:
+		t.id = w.ids
+		w.ids++
+	}
+	t.cfg.Store(newTenantConfig(c, w))
+	t.idle.Store(-staleAfter)
+	t.frame.Store(none)
+	w.tenants.Add(1)
+	w.replan(0)
+	return t, nil
+}
+
+// Remove forgets a tenant. No ring may have a flow of it any more.
+func (w *Worker) Remove(t *Tenant) {
+	w.freed = append(w.freed, t.id)
+	w.tenants.Add(-1)
+	w.replan(0)
+}
+
+// SetRate changes the rate that binds, 0 for none, from any goroutine.
+func (w *Worker) SetRate(bytesPerSecond, now int64) error {
+	if err := inRange("rate", bytesPerSecond, 0, MaxRate); err != nil {
+		return err
+	}
+	w.want.Store(bytesPerSecond)
+	w.replan(now)
+	return nil
+}
+
+// Rate is the rate that binds, in bytes per second; 0: none.
+func (w *Worker) Rate() int64 { return w.want.Load() }
+
+// Burst is what the worker may send at once when it has been idle, in bytes, at a rate: 4 ms of it, and what the rings may have in flight.
+func (w *Worker) Burst(rate int64) int64 {
+	return max(rate/250, int64(w.cfg.Rings*w.cfg.Depth+1)*(w.cfg.Chunk+2*ResponseCost))
+}
+
+// join makes a tenant count among the active ones.
+func (w *Worker) join(t *Tenant) bool {
+	if !t.member.CompareAndSwap(false, true) {
+		return false
+	}
+	for {
+		first := w.joined.Load()
+		t.next = first
+		if w.joined.CompareAndSwap(first, t) {
+			return true
+		}
+	}
+}
+
+// replan makes a new plan if there is reason for one. Who finds somebody planning leaves it to them: they look again when they are done.
+func (w *Worker) replan(now int64) {
+	w.asked.Add(1)
+	for w.planning.CompareAndSwap(false, true) {
+		n := w.asked.Load()
+		w.plan(now)
+		w.planning.Store(false)
+		if w.asked.Load() == n {
+			return
+		}
+	}
+}
+
+// plan puts a new plan in force if anything that it depends on has changed. The caller holds planning.
+func (w *Worker) plan(now int64) {
+	p := w.cur
+	m := w.mode()
+	joined := w.fold()
+	rate := w.want.Load()
+	periodic := m == paced && now >= p.due
+	if !joined && !periodic && m == p.mode && rate == p.rate && w.plans.seq.Load() > 0 {
+		return
+	}
+	now = max(now, p.at)
+	p.v = w.cur.virtual(now)
+	if w.cur.rate > 0 {
+		p.credit, _ = w.cur.granted(now)
+	}
+	p.at = now
+	if m != p.mode {
+		p.mode, p.frame = m, p.frame+1
+		w.boost = boostOne
+		w.began, w.beganV, w.used = now, p.v, w.usedByAll()
+		p.period, p.due = p.period+1, now+period
+		periodic = false
+	}
+	if rate != p.rate {
+		if p.rate == 0 {
+			p.credit = w.bucket.spent.Load() + w.Burst(rate) // it starts full
+		}
+		p.rate, p.burst = rate, w.Burst(rate)
+	}
+	if periodic {
+		w.review(&p)
+		w.bucket.fill(p.credit, p.burst)
+		p.period, p.due = p.period+1, now+period
+	}
+	p.pace = w.pace(rate)
+	faster, reframed := p.pace > w.cur.pace, p.frame != w.cur.frame
+	w.cur = p
+	w.plans.publish(&p)
+	if faster || reframed {
+		w.rouse(reframed)
+	}
+}
+
+func (w *Worker) mode() mode {
+	switch {
+	case w.want.Load() > 0:
+		return paced
+	case w.tenants.Load() > 1:
+		return free
+	}
+	return solo
+}
+
+// fold takes in who has joined.
+func (w *Worker) fold() bool {
+	if w.joined.Load() == nil {
+		return false
+	}
+	for t := w.joined.Swap(nil); t != nil; {
+		next := t.next
+		t.next = nil
+		t.weight = int64(t.cfg.Load().Weight)
+		w.weights += t.weight
+		w.active = append(w.active, t)
+		t = next
+	}
+	return true
+}
+
+// review ends a period: it drops who had no work in it, keeps V from running ahead of all, and corrects the boost.
+func (w *Worker) review(p *plan) {
+	elapsed := p.at - w.began
+	share := int64(0)
+	if w.weights > 0 {
+		share = mulDiv(mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second), 1<<16, w.weights)
+	}
+	front, any := int64(0), false
+	kept := w.active[:0]
+	for _, t := range w.active {
+		if t.stamp.Load() < p.period {
+			t.idle.Store(p.at)
+			t.member.Store(false)
+			// A ring that had work of it meanwhile has either seen that, or its stamp is seen here.
+			if t.stamp.Load() < p.period || !t.member.CompareAndSwap(false, true) {
+				w.weights -= t.weight
+				continue
+			}
+		}
+		cfg := t.cfg.Load()
+		t.due.Add(share * t.weight >> 16)
+		w.weights += int64(cfg.Weight) - t.weight
+		t.weight = int64(cfg.Weight)
+		if at := t.vt.Load() + cfg.chunk; !any || at-front > 0 {
+			front, any = at, true
+		}
+		kept = append(kept, t)
+	}
+	clear(w.active[len(kept):])
+	w.active = kept
+
+	used := w.usedByAll()
+	lead := int64(0)
+	if any {
+		lead = min(max(p.v-front, 0), p.v-w.beganV)
+	}
+	p.v -= lead
+	w.adjust(p, elapsed, used-w.used, lead, p.v+lead-w.beganV)
+	w.used, w.began, w.beganV = used, p.at, p.v
+}
+
+// adjust moves the boost by three tenths of what it was wrong by. V that ran ahead of everybody did not bind: it was too fast. Else
+// what was left of the aim, though tenants waited for V, says how much too slow it was.
+func (w *Worker) adjust(p *plan, elapsed, used, lead, advanced int64) {
+	aim := mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second)
+	switch {
+	case lead > 0:
+		w.boost -= mulDiv(w.boost*gainPart/10, lead, advanced)
+	case used < aim:
+		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), growMost)
+		w.boost += w.boost * gainPart / 10 * grow >> 16
+	default:
+		w.boost -= mulDiv(w.boost*gainPart/10, used-aim, max(used, 1))
+	}
+	w.boost = min(max(w.boost, boostOne), boostMost)
+}
+
+// pace is the speed of V: boost * 0.995 * rate / weights, and never more than a tenant of weight 1 that has everything can use.
+func (w *Worker) pace(rate int64) int64 {
+	if w.weights == 0 || rate == 0 {
+		return 0
+	}
+	aim := min(rate*aimPart/1000*w.boost>>16, rate*w.weights)
+	return mulDiv(aim, 1<<(paceShift+unitBits), w.weights*second)
+}
+
+func (w *Worker) usedByAll() (sum int64) {
+	for i := range w.rings {
+		sum += w.rings[i].used.Load()
+	}
+	return sum
+}
+
+// rouse wakes the rings that would sleep too long, or all that sleep.
+func (w *Worker) rouse(all bool) {
+	if w.cfg.Wake == nil {
+		return
+	}
+	for i := range w.rings {
+		b := &w.rings[i]
+		until := b.until.Load()
+		if until == 0 {
+			continue
+		}
+		awaits := b.awaits.Load()
+		if all || awaits != never && addCapped(w.cur.when(awaits), 1<<tickBits) < until {
+			w.cfg.Wake(i)
+		}
+	}
+}
+
+// mulDiv is a*b/c for values that are not negative, cut to 2^62.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return 1 << 62
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, 1<<62))
+}
