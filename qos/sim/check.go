@@ -12,6 +12,9 @@ func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision,
 	if d.Reason == qos.ShadowDenied {
 		return
 	}
+	if u.charged == 0 {
+		lim.users++
+	}
 	u.charged += n
 	lim.charged += n
 	w.trace(uint64(u.limit)<<32|uint64(uint32(k.slot)), uint64(n))
@@ -166,23 +169,22 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 // A ceiling is in force while the worker's view names it. The highest that was ever in force is not owed: the owner may have sent a lower one, and
 // a worker whose view names that has nothing left above it.
 func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapshot) {
-	promised, users := int64(0), int64(0)
-	for _, l := range w.lives {
-		u := l.use(i)
-		if u == nil || u.charged == 0 {
+	promised := int64(0)
+	for _, k := range w.workers {
+		if !k.alive || k.draining {
 			continue
 		}
-		users++
-		k := w.workers[l.slot]
-		if v := u.cell.View(); u.owner == s.Mark.Owner && l.alive && !k.draining && v.Fresh(k.clock.read(w.now)) {
-			promised += max(v.Ceiling()-u.usedKnown, 0)
+		if u := k.use(i); u != nil && u.charged > 0 && u.owner == s.Mark.Owner {
+			if v := u.cell.View(); v.Fresh(k.clock.read(w.now)) {
+				promised += max(v.Ceiling()-u.usedKnown, 0)
+			}
 		}
 	}
 	advance := mul(lim.policy.Rate, int64(w.setup.Config.Advance), 1e9) + 1
-	paid := max(s.Level+advance, lim.demand.Need) + users*lim.local
+	paid := max(s.Level+advance, lim.demand.Need) + lim.users*lim.local
 	if promised > paid {
 		w.fail("%v: workers may still spend %d under views in force, and owner %s has level %d, %d of advance and %d users' bursts of %d",
-			lim.name, promised, k.id, s.Level, advance, users, lim.local)
+			lim.name, promised, k.id, s.Level, advance, lim.users, lim.local)
 	}
 }
 

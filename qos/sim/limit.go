@@ -47,6 +47,7 @@ type limit struct {
 	wasOff bool // ever: what was used without a limit may be reported under one, and is a debt then
 
 	offered, charged, refunded, refused int64 // units
+	users                               int64 // incarnations that ever charged
 
 	ideal  bucket // the bucket as one that knew everything would have it, since the ownership began
 	valid  bool   // ideal can be compared with the owner's level

@@ -11,6 +11,7 @@ type event struct {
 	who  int32 // slot of the worker it happens to, or -1
 	life int32 // incarnation it was meant for: one that has died since gets nothing; -1 whoever is there
 	arg  int32 // index into the pool of its kind
+	next int32 // the queue's: what follows in the same slot, -1 none
 }
 
 type kind uint8
@@ -46,16 +47,10 @@ type queue struct {
 	words []uint64 // a bit for each word of some that is not zero
 	near  int      // events on the wheel
 
-	nodes []node
-	free  int32 // first of the nodes not in use, -1 none
+	nodes []event // of the wheel
+	free  int32   // first of the nodes not in use, -1 none
 	far   heap
 	seq   uint32
-}
-
-// A node is an event and the next one of its slot.
-type node struct {
-	event
-	next int32
 }
 
 // wheelSpan is the time of one turn of the wheel, about 67 ms: retries, timers and most late messages are nearer.
@@ -87,13 +82,14 @@ func (q *queue) place(e event) {
 		q.free = q.nodes[n].next
 	} else {
 		n = int32(len(q.nodes))
-		q.nodes = append(q.nodes, node{})
+		q.nodes = append(q.nodes, event{})
 	}
 	q.near++
 	i := max(e.at>>q.shift, q.turn) & q.mask
 	first := q.slots[i]
 	if first < 0 || e.at < q.nodes[first].at {
-		q.nodes[n] = node{e, first}
+		e.next = first
+		q.nodes[n] = e
 		q.slots[i] = n
 		q.some[i>>6] |= 1 << (i & 63)
 		q.words[i>>12] |= 1 << (i >> 6 & 63)
@@ -102,7 +98,8 @@ func (q *queue) place(e event) {
 	for {
 		next := q.nodes[first].next
 		if next < 0 || e.at < q.nodes[next].at {
-			q.nodes[n] = node{e, next}
+			e.next = next
+			q.nodes[n] = e
 			q.nodes[first].next = n
 			return
 		}
@@ -131,9 +128,9 @@ func (q *queue) pop(t int64) (_ event, due bool) {
 			q.words[i>>12] &^= 1 << (i >> 6 & 63)
 		}
 	}
+	e := *at
 	at.next, q.free = q.free, n
 	q.near--
-	e := at.event
 	if turn := q.turn + (int64(i)-q.turn)&q.mask; turn != q.turn {
 		q.turn = turn
 		if len(q.far) > 0 {
