@@ -88,8 +88,13 @@ func (b *Buffers) mapGroup(count uint32) (err error) {
 	}
 	b.slots = unsafe.Slice((*abi.Buf)(unsafe.Pointer(&b.slotMem[0])), count)
 	b.slot0 = (*uint32)(unsafe.Pointer(&b.slots[0].ID))
-	b.data, err = mapMemory(int(count)*int(b.size), unix.MAP_POPULATE)
-	return err
+	if b.data, err = mapMemory(int(count)*b.stride(), unix.MAP_POPULATE); err != nil {
+		return err
+	}
+	for id := range count {
+		guard(b.behind(uint16(id)))
+	}
+	return nil
 }
 
 // Bytes is the first n bytes of a buffer on lease. The slice is dead after Release.
@@ -97,7 +102,7 @@ func (b *Buffers) Bytes(id uint16, n int) []byte {
 	if !b.isLent(id) {
 		panic(fmt.Sprintf("uring: buffer %d is read but not on lease", id))
 	}
-	off := int(id) * int(b.size)
+	off := int(id) * b.stride()
 	return b.data[off : off+n : off+int(b.size)]
 }
 
@@ -106,9 +111,19 @@ func (b *Buffers) Release(id uint16) {
 	if !b.isLent(id) {
 		panic(fmt.Sprintf("uring: buffer %d is released but not on lease", id))
 	}
+	checkGuard(b.behind(id), "behind buffer", int(id))
 	b.lent[id/64] &^= 1 << (id % 64)
 	b.held--
 	b.fill(id)
+}
+
+// stride is the distance from buffer to buffer.
+func (b *Buffers) stride() int { return int(b.size) + guardSize }
+
+// behind is the guard of a buffer; it is empty unless the build is one with guards.
+func (b *Buffers) behind(id uint16) []byte {
+	off := int(id)*b.stride() + int(b.size)
+	return b.data[off : off+guardSize]
 }
 
 // Held is how many buffers are on lease to the caller.
@@ -141,7 +156,7 @@ func (b *Buffers) lend(id uint16) {
 // fill puts a buffer into the slot at the tail. It leaves the slot's last two bytes alone: in slot 0 they are the tail.
 func (b *Buffers) fill(id uint16) {
 	s := &b.slots[b.tail&b.mask]
-	s.Addr = address(b.data) + uint64(id)*uint64(b.size)
+	s.Addr = address(b.data) + uint64(int(id)*b.stride())
 	s.Len = b.size
 	s.ID = id
 	b.tail++
@@ -155,10 +170,15 @@ func (b *Buffers) publish() {
 }
 
 func (b *Buffers) unmap() error {
+	if b.data != nil {
+		for id := range len(b.slots) {
+			checkGuard(b.behind(uint16(id)), "behind buffer", id)
+		}
+	}
 	var errs []error
 	for _, mem := range [][]byte{b.data, b.slotMem} {
 		if mem != nil {
-			errs = append(errs, unix.Munmap(mem))
+			errs = append(errs, unmapMemory(mem))
 		}
 	}
 	b.data, b.slotMem, b.slots, b.slot0 = nil, nil, nil, nil

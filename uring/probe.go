@@ -139,7 +139,7 @@ func (s *selfTest) close() error {
 		errs = append(errs, unix.Close(fd))
 	}
 	if s.mem != nil {
-		errs = append(errs, unix.Munmap(s.mem))
+		errs = append(errs, unmapMemory(s.mem))
 	}
 	return errors.Join(errs...)
 }

@@ -146,7 +146,7 @@ func (r *Ring) Close() error {
 		r.sqTail = r.sqPublished // what was only prepared has never been
 		errs = append(errs, r.cancelAll())
 	}
-	errs = append(errs, r.kernel.Close(), unix.Munmap(r.waitMem))
+	errs = append(errs, r.kernel.Close(), unmapMemory(r.waitMem))
 	if !r.enabled || r.InFlight() == 0 {
 		for _, b := range r.groups {
 			errs = append(errs, b.unmap())

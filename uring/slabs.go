@@ -1,10 +1,6 @@
 package uring
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
+import "fmt"
 
 // Slabs is a bounded pool of equal buffers outside the Go heap, for what is sent and for what is read from disk. One goroutine owns it.
 // The pool hands out the slab that came back last, which is the one that is still in the cache, so pages that load never
@@ -22,13 +18,14 @@ func NewSlabs(count, size int) (*Slabs, error) {
 	if count < 1 || size < 1 || count > maxSlabs || size > maxSlabBytes/count {
 		return nil, fmt.Errorf("uring: %d slabs of %d bytes: want at least 1 of each, at most %d slabs and %d bytes", count, size, maxSlabs, maxSlabBytes)
 	}
-	s := &Slabs{size: size, stride: (size + cacheLine - 1) &^ (cacheLine - 1), free: make([]uint32, count), out: make([]uint64, (count+63)/64)}
+	s := &Slabs{size: size, stride: (size + guardSize + cacheLine - 1) &^ (cacheLine - 1), free: make([]uint32, count), out: make([]uint64, (count+63)/64)}
 	var err error
 	if s.mem, err = mapMemory(count*s.stride, 0); err != nil {
 		return nil, err
 	}
 	for i := range s.free {
 		s.free[i] = uint32(count - 1 - i)
+		guard(s.behind(uint32(i)))
 	}
 	return s, nil
 }
@@ -64,6 +61,8 @@ func (s *Slabs) Put(id uint32) {
 	if !s.isOut(id) {
 		panic(fmt.Sprintf("uring: slab %d is put back but not taken", id))
 	}
+	checkGuard(s.behind(id), "behind slab", int(id))
+	spoil(s.at(id))
 	s.out[id/64] &^= 1 << (id % 64)
 	s.free = append(s.free, id)
 }
@@ -76,8 +75,11 @@ func (s *Slabs) Free() error {
 	if n := s.Held(); n != 0 {
 		return fmt.Errorf("uring: %d slabs are still out", n)
 	}
+	for _, id := range s.free {
+		checkGuard(s.behind(id), "behind slab", int(id))
+	}
 	s.free = nil
-	return unix.Munmap(s.mem)
+	return unmapMemory(s.mem)
 }
 
 func (s *Slabs) isOut(id uint32) bool {
@@ -87,4 +89,10 @@ func (s *Slabs) isOut(id uint32) bool {
 func (s *Slabs) at(id uint32) []byte {
 	off := int(id) * s.stride
 	return s.mem[off : off+s.size : off+s.size]
+}
+
+// behind is the guard of a slab; it is empty unless the build is one with guards.
+func (s *Slabs) behind(id uint32) []byte {
+	off := int(id)*s.stride + s.size
+	return s.mem[off : off+guardSize]
 }
