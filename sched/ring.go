@@ -27,7 +27,8 @@ type Ring struct {
 	flying  int64   // bytes picked or in flight
 	stall   int64   // ns until which the bucket has too little
 
-	again bool // while picking for others than a seat that has its part in flight
+	news     bool // something has happened since Next has found nothing
+	counters Counters
 }
 
 // Pick is what Next has decided.
@@ -52,8 +53,8 @@ func (w *Worker) Ring(i, slots int) *Ring {
 	return r
 }
 
-// clock notes the time.
-func (r *Ring) clock(now int64) { r.now = max(r.now, now) }
+// clock notes the time, and that something has happened.
+func (r *Ring) clock(now int64) { r.now, r.news = max(r.now, now), true }
 
 // look takes in what has happened to the shared clock.
 func (r *Ring) look() {
@@ -62,6 +63,7 @@ func (r *Ring) look() {
 	}
 	old := r.plan.frame
 	r.plan, r.seq = r.w.plans.read()
+	r.news = true
 	switch {
 	case r.plan.frame != old:
 		r.stall = 0
@@ -76,10 +78,13 @@ func (r *Ring) look() {
 
 // turn is what every pass begins with.
 func (r *Ring) turn(now int64) {
-	r.clock(now)
+	r.now = max(r.now, now)
 	if r.asleep {
 		r.asleep = false
 		r.beacon.until.Store(0)
+	}
+	if r.stall != 0 && r.now >= r.stall {
+		r.stall, r.news = 0, true
 	}
 	r.look()
 	if r.plan.mode == paced && r.now >= r.plan.due {
@@ -98,6 +103,8 @@ func (r *Ring) turn(now int64) {
 
 // expire acts on a seat that has left the wheel.
 func (r *Ring) expire(s *seat) {
+	r.news = true
+	r.counters.Expiries++
 	late := r.lateAt(s) <= r.now
 	switch {
 	case s.state == seatWaiting:
@@ -119,12 +126,21 @@ func (r *Ring) expire(s *seat) {
 // Next returns the flow to dispatch now, or one to refuse, or false: then there is nothing to do until Wake, a Done, or news.
 func (r *Ring) Next(now int64) (Pick, bool) {
 	r.turn(now)
+	p, ok := Pick{}, false
 	if len(r.late) > 0 {
-		if p, ok := r.refuseLate(); ok {
-			return p, true
-		}
+		p, ok = r.refuseLate()
 	}
-	return r.pick()
+	if !ok {
+		p, ok = r.pick()
+	}
+	switch {
+	case ok:
+		r.counters.Picks++
+	case !r.news:
+		r.counters.Idle++
+	}
+	r.news = ok
+	return p, ok
 }
 
 func (r *Ring) pick() (Pick, bool) {
@@ -178,13 +194,15 @@ func (r *Ring) pick() (Pick, bool) {
 
 // reserve takes from the worker's bucket, or notes when to ask again.
 func (r *Ring) reserve(n int64) bool {
-	if r.now < r.stall {
+	if r.stall != 0 {
 		return false
 	}
 	granted, cut := r.plan.granted(r.now)
 	ok, need := r.w.bucket.take(n, granted, cut, r.plan.burst)
 	if !ok {
 		r.stall = max(r.plan.whenGranted(need), r.now+1)
+		r.counters.Stalls++
+		r.beacon.stalls.Store(int64(r.counters.Stalls))
 	}
 	return ok
 }
@@ -465,7 +483,7 @@ func (r *Ring) Drop(slot uint32, now int64) {
 // passed means now. It says that the ring is about to sleep: until the next call of Next, whoever moves the shared clock wakes it if need be.
 func (r *Ring) Wake() int64 {
 	wake := r.wheel.wake()
-	if r.heap.len() > 0 && r.stall > r.now {
+	if r.heap.len() > 0 && r.stall != 0 {
 		wake = min(wake, r.stall)
 	}
 	if r.plan.mode != paced {

@@ -21,3 +21,14 @@ func (r *Ring) Stats(t *Tenant) Stats {
 	st.Throttled = s.throttled(r.now)
 	return st
 }
+
+// Counters are what a ring has done, in all.
+type Counters struct {
+	Picks    uint64 // decisions: dispatches and refusals
+	Expiries uint64 // tenants whose waiting or sleeping ended in the wheel
+	Stalls   uint64 // times that the worker's bucket had too little
+	Idle     uint64 // calls of Next that found nothing though nothing had happened since the last one found nothing: a spinning loop
+}
+
+// Counters returns what the ring has done.
+func (r *Ring) Counters() Counters { return r.counters }

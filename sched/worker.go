@@ -24,6 +24,7 @@ type Worker struct {
 	weights int64 // of active
 	boost   int64
 	used    int64 // sum of the rings' used at the last periodic plan
+	stalls  int64 // and of their stalls
 	began   int64 // ns of that plan
 	beganV  int64
 
@@ -36,7 +37,8 @@ type beacon struct {
 	until  atomic.Int64 // ns until which the ring sleeps; 0: it is awake
 	awaits atomic.Int64 // V that its first waiting tenant awaits; never: none waits
 	used   atomic.Int64 // bytes charged less refunds, while paced
-	_      [104]byte
+	stalls atomic.Int64 // times that the bucket had too little
+	_      [96]byte
 }
 
 // NewWorker checks c and returns a Worker without tenants.
@@ -147,7 +149,8 @@ func (w *Worker) plan(now int64) {
 	if m != p.mode {
 		p.mode, p.frame = m, p.frame+1
 		w.boost = boostOne
-		w.began, w.beganV, w.used = now, p.v, w.usedByAll()
+		w.began, w.beganV = now, p.v
+		w.used, w.stalls = w.usedByAll()
 		p.period, p.due = p.period+1, now+period
 		periodic = false
 	}
@@ -220,29 +223,34 @@ func (w *Worker) review(p *plan) {
 		t.due.Add(share * t.weight >> 16)
 		w.weights += int64(cfg.Weight) - t.weight
 		t.weight = int64(cfg.Weight)
-		if at := t.vt.Load() + cfg.chunk; !any || at-front > 0 {
-			front, any = at, true
+		if vt := t.vt.Load(); !any || vt-front > 0 {
+			front, any = vt, true
 		}
 		kept = append(kept, t)
 	}
 	clear(w.active[len(kept):])
 	w.active = kept
 
-	used := w.usedByAll()
+	used, stalls := w.usedByAll()
 	lead := int64(0)
 	if any {
 		lead = min(max(p.v-front, 0), p.v-w.beganV)
 	}
 	p.v -= lead
-	w.adjust(p, elapsed, used-w.used, lead, p.v+lead-w.beganV)
+	if elapsed < 2*period { // else everybody slept for part of it
+		w.adjust(p, elapsed, used-w.used, lead, p.v+lead-w.beganV, stalls != w.stalls)
+	}
+	w.stalls = stalls
 	w.used, w.began, w.beganV = used, p.at, p.v
 }
 
 // adjust moves the boost by three tenths of what it was wrong by. V that ran ahead of everybody did not bind: it was too fast. Else
 // what was left of the aim, though tenants waited for V, says how much too slow it was.
-func (w *Worker) adjust(p *plan, elapsed, used, lead, advanced int64) {
+func (w *Worker) adjust(p *plan, elapsed, used, lead, advanced int64, stalled bool) {
 	aim := mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second)
 	switch {
+	case lead > 0 && stalled:
+		w.boost -= mulDiv(w.boost, lead, advanced)
 	case lead > 0:
 		w.boost -= mulDiv(w.boost*gainPart/10, lead, advanced)
 	case used < aim:
@@ -263,11 +271,13 @@ func (w *Worker) pace(rate int64) int64 {
 	return mulDiv(aim, 1<<(paceShift+unitBits), w.weights*second)
 }
 
-func (w *Worker) usedByAll() (sum int64) {
+// usedByAll is what the rings have charged ever, and how often the bucket had too little for them.
+func (w *Worker) usedByAll() (used, stalls int64) {
 	for i := range w.rings {
-		sum += w.rings[i].used.Load()
+		used += w.rings[i].used.Load()
+		stalls += w.rings[i].stalls.Load()
 	}
-	return sum
+	return used, stalls
 }
 
 // rouse wakes the rings that would sleep too long, or all that sleep.
