@@ -98,6 +98,12 @@ func (w *Worker) SetRate(bytesPerSecond, now int64) error {
 // Rate is the rate that binds, in bytes per second; 0: none.
 func (w *Worker) Rate() int64 { return w.want.Load() }
 
+// Used is the bytes that rings have charged, with ResponseCost, less what they gave back, while a rate bound.
+func (w *Worker) Used() int64 {
+	used, _ := w.usedByAll()
+	return used
+}
+
 // Burst is what the worker may send at once when it has been idle, in bytes, at a rate: 4 ms of it, and what the rings may have in flight.
 func (w *Worker) Burst(rate int64) int64 {
 	return max(rate/250, int64(w.cfg.Rings*w.cfg.Depth+1)*(w.cfg.Chunk+2*ResponseCost))

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/talon-worker/talon/sched"
+)
+
+// ring is one loop. A turn takes its mail, then dispatches one thing after the other by one reading of the clock.
+type ring struct {
+	w       *World
+	id      int
+	prod    *sched.Ring
+	sched   scheduler
+	bySlot  []*conn
+	mail    []mail
+	gen     uint32 // of the event aTurn that counts
+	asleep  bool
+	stalled int64 // until
+	left    int   // dispatches left in this turn
+	clock   int64 // as read when it began
+	passes  uint64
+}
+
+type mail struct {
+	c    *conn
+	what kind
+}
+
+// next makes the ring go on at a time.
+func (r *ring) next(at int64) {
+	r.gen++
+	r.w.at(max(at, r.stalled), aTurn, int32(r.id), r.gen)
+}
+
+func (r *ring) deliver(m mail) {
+	r.mail = append(r.mail, m)
+	r.wake()
+}
+
+func (r *ring) wake() {
+	if r.asleep || r.gen == 0 {
+		r.asleep = false
+		r.next(r.w.now + r.w.s.Latency)
+	}
+}
+
+// step is one dispatch, and the beginning of a turn where none is under way.
+func (r *ring) step() {
+	w := r.w
+	r.asleep = false
+	if r.left == 0 {
+		r.left, r.clock = w.s.Turn, w.now+w.jumped
+		todo := r.mail
+		r.mail = nil
+		for _, m := range todo {
+			m.c.happened(m.what)
+		}
+	}
+	p, ok := r.sched.Next(r.clock)
+	if ok {
+		r.left--
+		w.check.picked(w, r, &p)
+		r.next(w.now + r.bySlot[p.Slot].picked(&p))
+		return
+	}
+	r.left = 0
+	if len(r.mail) > 0 {
+		r.next(w.now)
+		return
+	}
+	wake := r.sched.Wake()
+	w.check.slept(w, r, wake)
+	r.asleep = true
+	if wake != math.MaxInt64 {
+		at := max(wake-w.jumped, w.now)
+		r.next(at)
+	}
+}
+
+// cost is how long the ring needs to send n bytes.
+func (r *ring) cost(n int64) int64 { return 300 + n*sec/r.w.s.Speed }

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	firstSeed = flag.Uint64("first", 1, "first seed of TestSeeds")
+	seeds     = flag.Uint64("seeds", 150, "number of seeds of TestSeeds; from 10,000 on the coverage is checked")
+	tell      = flag.Bool("tell", false, "print the setup of each seed")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSeeds: every seed keeps P1 to P10 at every event, whatever is done to it.
+func TestSeeds(t *testing.T) {
+	total, failed := runSeeds(t, *firstSeed, *seeds)
+	t.Logf("seeds %d to %d\n%s", *firstSeed, *firstSeed+*seeds-1, total.Table())
+	if failed > 0 {
+		t.Fatalf("%d of %d seeds failed", failed, *seeds)
+	}
+}
+
+func runSeeds(t *testing.T, first, n uint64) (total Result, failed int) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := make(chan uint64)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := range next {
+				r, err := runSeed(seed)
+				mu.Lock()
+				total.Add(&r)
+				if err != nil {
+					if failed++; failed <= 10 {
+						t.Errorf("seed %d: %v\n\treplay: %s", seed, err, Replay(seed))
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for seed := first; seed < first+n; seed++ {
+		next <- seed
+	}
+	close(next)
+	wg.Wait()
+	return total, failed
+}
+
+func runSeed(seed uint64) (r Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, bytes.Join(bytes.SplitN(debug.Stack(), []byte("\n"), 24)[7:20], []byte("\n")))
+		}
+	}()
+	s := FromSeed(seed)
+	if *tell {
+		fmt.Printf("%+v\n", s)
+	}
+	w, err := New(s)
+	if err != nil {
+		return r, err
+	}
+	return w.Run()
+}
