@@ -222,7 +222,9 @@ func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64
 				step = n / 2
 				continue
 			}
-			n = l.waiting // one refused alike: a refusal changes nothing for the next
+			if !w.thorough {
+				n = l.waiting // all alike: a refusal changes nothing for the next
+			}
 			w.refuse(u, r, n)
 			l.take(n)
 		default:
@@ -244,6 +246,8 @@ func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64
 func (w *World) futile(u *use, v *qos.View, local int64) (most int64, waits bool) {
 	p := v.Policy()
 	switch {
+	case w.thorough:
+		return forever, false
 	case p == nil:
 		return 0, false
 	case u.pair != nil || !p.Limits() || p.Mode != qos.Enforce:

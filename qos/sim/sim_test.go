@@ -118,3 +118,18 @@ func TestOneSeedHasOneHash(t *testing.T) {
 		hashes = append(hashes, a.Hash)
 	}
 }
+
+// What is not tried because it cannot go would not have gone: runs in which everything is tried are the same.
+func TestWhatIsNotTriedWouldNotGo(t *testing.T) {
+	for seed := range uint64(40) {
+		w, err := New(FromSeed(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.thorough = true
+		a, _ := w.Run()
+		if b, _ := runSeed(seed); a.Hash != b.Hash || a.Events != b.Events {
+			t.Errorf("seed %d: hash %x after %d events where all is tried, else %x after %d", seed, a.Hash, a.Events, b.Hash, b.Events)
+		}
+	}
+}
