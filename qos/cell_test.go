@@ -23,7 +23,7 @@ func newTestCell(t testing.TB, room, expires int64, mend func(*Policy)) *Cell {
 	c := l.Cell(p.Limit())
 	v := *c.View()
 	v.ceiling, v.expires = c.Used()+room, expires
-	c.ledger.publish(c, v)
+	c.ledger.publish(c, &v)
 	return c
 }
 
@@ -69,7 +69,7 @@ func TestAdmit(t *testing.T) {
 		if tt.view != nil {
 			v := *c.View()
 			tt.view(&v)
-			c.ledger.publish(c, v)
+			c.ledger.publish(c, &v)
 		}
 		d := c.Admit(tt.n, tt.now)
 		if d.Outcome != tt.want || d.Reason != tt.why || c.Used() != tt.used {
@@ -212,7 +212,7 @@ func TestAllowanceIsReArmedByTimeAlone(t *testing.T) {
 	for now := int64(0); now < 400*ms; now += ms {
 		v := *c.View()
 		v.acked = c.Used() // an acknowledgement a millisecond
-		c.ledger.publish(c, v)
+		c.ledger.publish(c, &v)
 		for c.Admit(1, now).Outcome == Go {
 			admitted++
 		}

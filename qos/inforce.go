@@ -37,7 +37,7 @@ func (r *Reporter) Apply(s *RateSnapshot, now int64) Verdict {
 	r.acknowledge(c, s, now)
 	v := r.viewOf(c, s, now)
 	r.ledger.publish(c, v)
-	r.reschedule(c, &v, now)
+	r.reschedule(c, v, now)
 	if v.expires == never {
 		return Taken
 	}
@@ -74,8 +74,9 @@ func (r *Reporter) acknowledge(c *Cell, s *RateSnapshot, now int64) {
 
 // viewOf turns a snapshot into the next view. Freshness counts from when the report that it acknowledges was sent, on this machine's
 // clock: counted from arrival, a snapshot that was stuck in a socket for a second would look new.
-func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) View {
-	rep, v := &c.rep, *c.view.Load()
+func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) *View {
+	rep, v := &c.rep, new(View)
+	*v = *c.view.Load()
 	v.mark = s.Mark
 	v.ceiling, v.acked = s.Ceiling(), s.Acknowledged.Used()
 	v.expires = s.Stamp + int64(r.cfg.TTL)
@@ -88,7 +89,7 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) View {
 	if empty := s.Remaining == 0 && !s.Exhausted && !s.Queued; empty || rep.policy == nil || s.Key.Generation != rep.policy.Generation || r.flush {
 		v.expires = never
 	}
-	r.ledger.allow(c, &v)
+	r.ledger.allow(c, v)
 	v.early = math.MaxInt64
 	if v.expires != never {
 		// A quarter of what there is, or the threshold, whichever is later; but no later than when all of it is used: a worker that gets less than

@@ -23,6 +23,7 @@ type Ledger struct {
 
 	// Control loop.
 	count   int    // cells
+	recent  *Cell  // that known has found, still in the table
 	lastID  uint64 // id of the newest cell
 	members int64  // of the ring: the allowance refills at the rate divided by it; 0, as before the first ring: not at all
 	self    WorkerID
@@ -94,10 +95,14 @@ func (l *Ledger) shard(limit Limit) *atomic.Pointer[map[Limit]*Cell] {
 	return &l.shards[h%ledgerShards]
 }
 
-// known returns the cell of a limit or nil.
+// known returns the cell of a limit or nil. Only the control loop may ask: it remembers the last, whose snapshots come in runs.
 func (l *Ledger) known(limit Limit) *Cell {
+	if c := l.recent; c != nil && c.limit == limit {
+		return c
+	}
 	if m := l.shard(limit).Load(); m != nil {
-		return (*m)[limit]
+		l.recent = (*m)[limit]
+		return l.recent
 	}
 	return nil
 }
@@ -138,7 +143,7 @@ func (l *Ledger) SetPolicy(p *Policy, now int64) error {
 	c.tune(now)
 	v.policy, v.expires, v.barred = &own, never, never // the ceiling was computed with other numbers, and the place was for them
 	l.allow(c, &v)
-	l.publish(c, v)
+	l.publish(c, &v)
 	return nil
 }
 
@@ -157,7 +162,7 @@ func (l *Ledger) allow(c *Cell, v *View) {
 // ownerOf returns the owner of a cell's limit, looked up once per ring; "" before the first ring.
 func (l *Ledger) ownerOf(c *Cell) WorkerID {
 	if rep := &c.rep; rep.ownerRing != l.ring {
-		rep.owner, rep.ownerRing = l.owner(c.limit), l.ring
+		rep.owner, rep.ownerRing, rep.budget = l.owner(c.limit), l.ring, nil
 	}
 	return c.rep.owner
 }
@@ -192,6 +197,7 @@ func (l *Ledger) evict(now int64) bool {
 	at := l.shard(gone.limit)
 	m := maps.Clone(*at.Load())
 	delete(m, gone.limit)
+	l.recent = nil
 	at.Store(&m)
 	l.count--
 	return true
@@ -207,7 +213,7 @@ func (l *Ledger) DropPolicy(limit Limit, now int64) {
 	v := *c.view.Load()
 	v.policy, v.expires = nil, never
 	c.rep.policy = nil
-	l.publish(c, v)
+	l.publish(c, &v)
 }
 
 // tune carries the allowance over to the rate and the ring of today. Closing the old word first makes the level exact: a ring that comes in
@@ -261,10 +267,11 @@ func (l *Ledger) each(visit func(*Cell)) {
 }
 
 // publish puts a view in force. The one before it may be in the hands of a ring for one more pass.
-func (l *Ledger) publish(c *Cell, v View) {
+// The caller is done with v.
+func (l *Ledger) publish(c *Cell, v *View) {
 	c.rep.swapped = l.grace.next()
 	v.plain = v.plainUpTo()
-	c.view.Store(&v)
+	c.view.Store(v)
 }
 
 // takeNoted takes the list of noted cells; the caller follows next and moves each to active before it reads totals.

@@ -24,6 +24,8 @@ type Owner struct {
 	settled int64 // limits gained in this ring start here, exhausted; never before Settle
 
 	limits  map[Limit]*owned
+	recent  *owned // that find has found, of limit sought and still in limits
+	sought  Limit
 	agenda  timeline[*meter]
 	leaving []*meter // of the last SetRing, to be exported
 	lastID  uint64
@@ -111,6 +113,7 @@ func (m *meter) retune(p *Policy, now int64) {
 func (o *Owner) forgetDropped() bool {
 	had := len(o.limits)
 	maps.DeleteFunc(o.limits, func(_ Limit, k *owned) bool { return k.policy == nil })
+	o.recent = nil
 	return len(o.limits) < had
 }
 
@@ -242,7 +245,7 @@ func (o *Owner) meterFor(u *UsageReport, now int64) (*meter, Refusal) {
 	if !o.Acts(now) {
 		return nil, NotOwner
 	}
-	k := o.limits[u.Key.Limit()]
+	k := o.find(u.Key.Limit())
 	if k == nil || k.policy == nil || k.policy.Generation < u.Key.Generation {
 		if !o.owns(u.Key.Limit()) {
 			return nil, NotOwner
@@ -258,6 +261,14 @@ func (o *Owner) meterFor(u *UsageReport, now int64) (*meter, Refusal) {
 	// Empty when the ring settled, or when the policy came, and refilled since: as if it had been metered all the time and nobody had used it. Never
 	// a full bucket out of nothing. Empty means less one advance: the owner before may have granted its own until just then, and views of it live on.
 	return o.start(k, max(o.settled, k.since), OwnerEpoch{Ring: o.ring, Worker: o.epoch}), Accepted
+}
+
+// find returns what is known of a limit or nil. It remembers the last: a limit that is hot on many workers is reported in runs.
+func (o *Owner) find(l Limit) *owned {
+	if o.recent == nil || o.sought != l {
+		o.recent, o.sought = o.limits[l], l
+	}
+	return o.recent
 }
 
 // start makes the meter of a limit, empty at since.

@@ -77,13 +77,16 @@ func (r *Reporter) Poll(now int64, out []Addressed) []Addressed {
 		c := r.due.first()
 		c.rep.due = math.MaxInt64 // whatever considers it says when it is next
 		if r.consider(c, now) {
-			out = append(out, Addressed{To: c.rep.owner, Report: r.report(c, now)})
+			out = append(out, Addressed{To: c.rep.owner})
+			r.report(c, now, &out[len(out)-1].Report)
 		}
 		if c.rep.index >= 0 {
 			r.due.fix(c)
 		}
 	}
-	slices.SortStableFunc(out[from:], func(a, b Addressed) int { return cmp.Compare(a.To, b.To) })
+	if len(out)-from > 1 {
+		slices.SortStableFunc(out[from:], func(a, b Addressed) int { return cmp.Compare(a.To, b.To) })
+	}
 	return out
 }
 
@@ -166,7 +169,7 @@ func (r *Reporter) consider(c *Cell, now int64) bool {
 	case !news && !wants && !rep.queued:
 		return r.idle(c, v, now)
 	}
-	if at, ok := r.spend(rep.owner, now); !ok {
+	if at, ok := r.spend(c, now); !ok {
 		r.Stats.HeldBack++
 		rep.due = at
 		return false
@@ -209,7 +212,7 @@ func (r *Reporter) silence(c *Cell, now int64) {
 func (r *Reporter) letGo(c *Cell) {
 	v := *c.view.Load()
 	v.expires, v.early = never, math.MaxInt64
-	r.ledger.publish(c, v)
+	r.ledger.publish(c, &v)
 }
 
 // nameDead moves the mark up to which no ring can charge.
@@ -243,8 +246,8 @@ func (r *Reporter) saying(c *Cell) said {
 	return more
 }
 
-// report makes the report of a cell and schedules the next.
-func (r *Reporter) report(c *Cell, now int64) UsageReport {
+// report makes the report of a cell, in u, which is empty, and schedules the next.
+func (r *Reporter) report(c *Cell, now int64, u *UsageReport) {
 	rep, v := &c.rep, c.view.Load()
 	total, more := r.total(c), r.saying(c)
 	fresh := total != rep.sent || more != rep.sentMore || rep.sequence == 0
@@ -272,23 +275,21 @@ func (r *Reporter) report(c *Cell, now int64) UsageReport {
 		rep.due = min(rep.due, max(v.expires, now+1))
 	}
 	r.Stats.Reports++
-	u := r.fill(c, v)
+	r.fill(c, v, u)
 	if !leaving {
 		_, waiting := c.waiting()
 		u.Demand = r.demand(c, waiting)
 	}
-	return u
 }
 
 // fill writes the report down, but for the demand: a worker that gives back asks for nothing.
-func (r *Reporter) fill(c *Cell, v *View) UsageReport {
+func (r *Reporter) fill(c *Cell, v *View, u *UsageReport) {
 	rep := &c.rep
-	u := UsageReport{
-		From: ReporterID{Worker: r.self, Epoch: r.epoch, Cell: c.id}, RingEpoch: r.ledger.ring,
-		Key:      RateKey{Tenant: c.limit.Tenant, Metric: c.limit.Metric, Generation: rep.newest},
-		Sequence: rep.sequence, Total: rep.sent, Base: rep.acked, Wanted: rep.wanted,
-		Need: rep.sentMore.need, Dead: rep.dead, Stamp: rep.sentAt, Final: rep.sentMore.final,
-	}
+	u.Key = RateKey{Tenant: c.limit.Tenant, Metric: c.limit.Metric, Generation: rep.newest}
+	u.From = ReporterID{Worker: r.self, Epoch: r.epoch, Cell: c.id}
+	u.RingEpoch, u.Sequence, u.Stamp = r.ledger.ring, rep.sequence, rep.sentAt
+	u.Total, u.Base, u.Wanted = rep.sent, rep.acked, rep.wanted
+	u.Need, u.Dead, u.Final = rep.sentMore.need, rep.dead, rep.sentMore.final
 	if v.expires != never {
 		u.InForce = v.mark
 	}
@@ -298,7 +299,6 @@ func (r *Reporter) fill(c *Cell, v *View) UsageReport {
 	} else {
 		u.ByteDelta = delta
 	}
-	return u
 }
 
 // sample folds wanted use since the last report into the EWMA: with weight dt/(dt+tau), so that ten short intervals weigh as one long
@@ -352,12 +352,15 @@ type budget struct {
 	left  int
 }
 
-// spend takes one report from the owner's budget, or says when the next window begins.
-func (r *Reporter) spend(owner WorkerID, now int64) (at int64, ok bool) {
-	b := r.budgets[owner]
+// spend takes one report from the budget of c's owner, or says when the next window begins.
+func (r *Reporter) spend(c *Cell, now int64) (at int64, ok bool) {
+	b := c.rep.budget
 	if b == nil {
-		b = &budget{}
-		r.budgets[owner] = b
+		if b = r.budgets[c.rep.owner]; b == nil {
+			b = &budget{}
+			r.budgets[c.rep.owner] = b
+		}
+		c.rep.budget = b
 	}
 	if now >= b.until {
 		b.until, b.left = now+int64(r.cfg.SyncMin), r.cfg.Budget
@@ -381,7 +384,7 @@ func (r *Reporter) Flush(now int64) {
 		c.rep.due = now
 		v := *c.view.Load()
 		v.policy, v.expires, v.early = nil, never, math.MaxInt64
-		r.ledger.publish(c, v)
+		r.ledger.publish(c, &v)
 	})
 }
 

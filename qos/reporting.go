@@ -9,7 +9,8 @@ type reporting struct {
 	due   int64 // when to consider the cell
 
 	owner     WorkerID
-	ownerRing uint64 // the ring epoch for which owner was looked up
+	ownerRing uint64  // the ring epoch for which owner was looked up
+	budget    *budget // of that owner; nil until a report is due to it
 
 	sequence uint64
 	acked    Total // newest acknowledged: the base of reports

@@ -58,7 +58,7 @@ func TestWorkersBesideTheRingRefillNothing(t *testing.T) {
 		for now := int64(0); now <= perSecond; now += ms / 2 {
 			v := *c.View()
 			v.acked = c.Used()
-			l.publish(c, v)
+			l.publish(c, &v)
 			for c.Admit(1, now).Outcome == Go {
 				admitted++
 			}

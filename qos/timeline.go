@@ -23,6 +23,9 @@ func (t *timeline[T]) push(x T) {
 
 // fix moves x to where its time belongs after it has changed.
 func (t *timeline[T]) fix(x T) {
+	if len(t.items) == 1 {
+		return
+	}
 	t.up(*x.place())
 	t.down(*x.place())
 }
