@@ -134,6 +134,7 @@ func FuzzImport(f *testing.F) {
 		in := fuzzReader(data)
 		for len(in) > 0 {
 			h := HandOver{Limit: b.p.Limit(), ToRing: 9, ToEpoch: 1, Level: in.number(), Remainder: in.number(), Orphans: in.number(), Mark: in.mark()}
+			h.BanLeft, h.SoftLeft, h.Wanted[in.byte()%9] = in.number(), in.number(), in.number()
 			h.Part, h.Parts = int(in.byte()%3), int(in.byte()%3)
 			for range in.byte() % 4 {
 				h.Reporters = append(h.Reporters, HandOverReporter{

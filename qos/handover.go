@@ -21,7 +21,7 @@ func (o *Owner) Export(out []HandOver) []HandOver {
 	return out
 }
 
-// handOver cuts the state of a meter into parts.
+// handOver cuts the state of a meter, as of its last advance, into parts.
 func (m *meter) handOver(to uint64, out []HandOver) []HandOver {
 	all := make([]HandOverReporter, 0, len(m.reporters))
 	for _, r := range m.reporters { // any order: sorted below
@@ -31,6 +31,7 @@ func (m *meter) handOver(to uint64, out []HandOver) []HandOver {
 	h := HandOver{
 		Limit: m.limit, Generation: m.policy.Generation, FromRing: m.owned.Ring, ToRing: to, Parts: max((len(all)+handOverPart-1)/handOverPart, 1),
 		Level: m.level.Now(), Remainder: m.level.rem, Mark: m.newest(), Orphans: m.gone(),
+		Wanted: m.asked.asked(m.level.at), SoftLeft: max(m.softUntil-m.level.at, 0), BanLeft: max(m.banned-m.level.at, 0),
 	}
 	for h.Part = range h.Parts {
 		h.Reporters = all[h.Part*handOverPart : min((h.Part+1)*handOverPart, len(all))]
@@ -74,7 +75,7 @@ func (o *Owner) Import(h *HandOver, now int64) Refusal {
 		if p == nil {
 			return Accepted
 		}
-		if p.Level != h.Level || p.Mark != h.Mark || p.Orphans != h.Orphans { // of two hand-overs
+		if p.Level != h.Level || p.Mark != h.Mark || p.Orphans != h.Orphans || p.Wanted != h.Wanted || p.SoftLeft != h.SoftLeft || p.BanLeft != h.BanLeft { // of two hand-overs
 			k.parts = nil
 			o.Stats.Refused[Contradiction]++
 			return Contradiction
@@ -108,7 +109,8 @@ func (o *Owner) expects(h *HandOver) (*owned, Refusal) {
 func (h *HandOver) sound() bool {
 	if h.Parts < 1 || h.Parts > maxHandOverParts || h.Part < 0 || h.Part >= h.Parts || len(h.Reporters) > handOverPart ||
 		h.Level < levelFloor || h.Level > MaxBurst || h.Remainder < 0 || h.Remainder >= perSecond ||
-		h.Orphans < 0 || h.Orphans > MaxBurst || h.Mark.Owner.Ring >= h.ToRing {
+		h.Orphans < 0 || h.Orphans > MaxBurst || h.Mark.Owner.Ring >= h.ToRing ||
+		!h.Wanted.sound() || h.SoftLeft < 0 || h.SoftLeft > perSecond || h.BanLeft < 0 || h.BanLeft > int64(maxBan) {
 		return false
 	}
 	for i := range h.Reporters {
@@ -132,6 +134,8 @@ func (o *Owner) inherit(k *owned, now int64) {
 		m.level.rem = h.Remainder
 	}
 	m.orphans, m.reserved = h.Orphans, h.Orphans
+	m.asked.goOn(h.Wanted, now)
+	m.softUntil, m.banned = now+h.SoftLeft, now+h.BanLeft
 	for _, p := range parts {
 		for i := range p.Reporters {
 			m.adopt(&p.Reporters[i], now)

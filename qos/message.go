@@ -156,8 +156,15 @@ type HandOver struct {
 	Remainder int64 // carried remainder of the level, in unit-nanoseconds (see Level)
 	Orphans   int64 // reserved for incarnations that are gone
 	Mark      Mark  // the newest snapshot issued: the next owner's are newer by their OwnerEpoch
+	Wanted    Asked // what the cluster asked for in the last second
+	SoftLeft  int64 // ns for which the tenant stays listed as a violator; 0 it is not
+	BanLeft   int64 // ns for which it stays banned; 0 it is not
 	Reporters []HandOverReporter
 }
+
+// Asked is units that were asked for, in tenths of a second before now, the newest first. The tenth that is not over is not told apart from the
+// first: whoever takes it in counts all of it as a tenth older than it may be, so that nothing is counted for longer than a second.
+type Asked [wantedSlots - 1]int64
 
 // HandOverReporter is one reporter of a HandOver.
 type HandOverReporter struct {

@@ -781,6 +781,139 @@ func TestSoftLimitAndBan(t *testing.T) {
 	}
 }
 
+// TestHandOverKeepsBanAndWantedUse: a tenant must not shake off its ban, its place among the violators, or what it has asked for in the last second, by a
+// change of the ring.
+func TestHandOverKeepsBanAndWantedUse(t *testing.T) {
+	mend := func(p *Policy) {
+		p.Rate, p.Burst, p.SoftRate, p.OnLimit, p.BanFor = 1000, 1000, 500, Ban, 5*time.Second
+	}
+	for _, tt := range []struct {
+		what          string
+		before, after int64 // wanted in the last 0.4 s at the old owner, and then at the new one
+		ban           int64 // ns, at the new owner, 100 ms after the move
+		soft          bool
+	}{
+		{"banned, and quiet since", 1200, 0, 5*perSecond - 100*ms, true},
+		{"a violator, and quiet since", 700, 0, 0, true},
+		{"over the rate only by what both have counted", 700, 400, 5 * perSecond, true},
+		{"over the soft rate only by what both have counted", 300, 300, 0, true},
+		{"under both", 100, 100, 0, false},
+	} {
+		b := newOwnerBench(t, mend)
+		skew := int64(0) // of the owner's clock over the worker's
+		want := func(n int64) RateSnapshot {
+			u := b.report("a", 0, 0, 0, 0)
+			u.Wanted += n
+			u.Stamp -= skew
+			return b.apply(u)
+		}
+		want(0)
+		for range 4 {
+			b.now += 100 * ms
+			want(tt.before / 4)
+		}
+		b.o.SetRing(2, 1, func(Limit) bool { return false }, b.now)
+		h := b.o.Export(nil)[0]
+		skew = 17_000 * perSecond
+		b.now += skew
+		next := must(NewOwner(DefaultConfig(), "o2", 9))
+		check(t, next.SetPolicy(&b.p, 0))
+		next.SetRing(2, 1, func(Limit) bool { return true }, b.now)
+		next.Confirm(math.MaxInt64)
+		h.ToEpoch = 9
+		if why := next.Import(&h, b.now); why != Accepted {
+			t.Fatalf("%s: %v", tt.what, why)
+		}
+		b.o = next
+		b.now += 100 * ms
+		if s := want(tt.after); s.BanLeft != tt.ban || s.Soft != tt.soft {
+			t.Errorf("%s: ban of %d ms, violator %v; want %d ms, %v", tt.what, s.BanLeft/ms, s.Soft, tt.ban/ms, tt.soft)
+		}
+		b.now += 7 * perSecond
+		if s := want(0); s.BanLeft != 0 || s.Soft {
+			t.Errorf("%s: after the ban and a quiet second: %+v", tt.what, s)
+		}
+	}
+}
+
+func TestHandOverOfBansIsJudged(t *testing.T) {
+	for _, tt := range []struct {
+		what string
+		bad  func(h *HandOver)
+	}{
+		{"negative ban", func(h *HandOver) { h.BanLeft = -1 }},
+		{"a ban longer than any policy's", func(h *HandOver) { h.BanLeft = int64(maxBan) + 1 }},
+		{"negative soft", func(h *HandOver) { h.SoftLeft = -1 }},
+		{"soft for more than a second", func(h *HandOver) { h.SoftLeft = perSecond + 1 }},
+		{"negative wanted use", func(h *HandOver) { h.Wanted[3] = -1 }},
+		{"sums that overflow", func(h *HandOver) { h.Wanted[0], h.Wanted[1] = MaxBurst, MaxBurst }},
+	} {
+		h := HandOver{ToRing: 2, Parts: 1}
+		if !h.sound() {
+			t.Fatal("the good one is not")
+		}
+		if tt.bad(&h); h.sound() {
+			t.Errorf("%s: taken", tt.what)
+		}
+	}
+	// Parts of two hand-overs are not one.
+	for _, other := range []func(h *HandOver){
+		func(h *HandOver) { h.BanLeft++ }, func(h *HandOver) { h.SoftLeft++ }, func(h *HandOver) { h.Wanted[0]++ }, func(h *HandOver) { h.Level++ },
+	} {
+		b := newOwnerBench(t, nil)
+		b.o.SetRing(2, 1, func(Limit) bool { return true }, b.now)
+		h := HandOver{Limit: b.p.Limit(), ToRing: 2, ToEpoch: 1, Parts: 2}
+		if why := b.o.Import(&h, b.now); why != Accepted {
+			t.Fatal(why)
+		}
+		h.Part = 1
+		other(&h)
+		if why := b.o.Import(&h, b.now); why != Contradiction || b.meter() != nil {
+			t.Errorf("%+v: %v, want it refused", h, why)
+		}
+	}
+}
+
+// TestWantedGoesOnElsewhere: what another has counted is never counted for more than a second in all, and of what was asked for in the last 0.7 s nothing
+// is forgotten.
+func TestWantedGoesOnElsewhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var from, to wanted
+		type event struct{ at, n int64 }
+		var all []event
+		now := rapid.Int64Range(0, 1e12).Draw(t, "start")
+		skew := rapid.Int64Range(0, 1e12).Draw(t, "other clock")
+		moved := false
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			now += rapid.SampledFrom([]int64{1, 20, 50, 70, 90, 100, 110, 300}).Draw(t, "dt") * ms
+			n := rapid.Int64Range(0, 100).Draw(t, "n")
+			all = append(all, event{now, n})
+			w, at := &from, now
+			if moved {
+				w, at = &to, now+skew
+			}
+			w.add(n, 0, at)
+			if !moved && rapid.IntRange(0, 5).Draw(t, "moves") == 0 {
+				moved = true
+				to.goOn(from.asked(now), now+skew)
+				w, at = &to, now+skew
+			}
+			most, least := int64(0), int64(0)
+			for _, e := range all {
+				if now-e.at < perSecond {
+					most += e.n
+				}
+				if now-e.at < perSecond-3*wantedSlot {
+					least += e.n
+				}
+			}
+			if got := w.last(at); got > most || got < least {
+				t.Fatalf("%d, want %d to %d", got, least, most)
+			}
+		}
+	})
+}
+
 func TestWantedAgainstAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w wanted

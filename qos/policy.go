@@ -10,6 +10,7 @@ import (
 const (
 	MaxRate  = int64(1e12) // units per second: 1 TB/s
 	MaxBurst = int64(1) << 60
+	maxBan   = 24 * time.Hour
 )
 
 // Mode says whether a decision changes the answer to a request.
@@ -101,7 +102,7 @@ func (p *Policy) Validate() error {
 		return p.wrong("unknown on_limit: want pace, reject or ban")
 	case p.SoftRate < 0 || p.SoftRate > MaxRate:
 		return p.wrong(fmt.Sprintf("soft_rate %d/s: want 0 (none) to %d", p.SoftRate, MaxRate))
-	case p.OnLimit == Ban && (p.BanFor <= 0 || p.BanFor > 24*time.Hour):
+	case p.OnLimit == Ban && (p.BanFor <= 0 || p.BanFor > maxBan):
 		return p.wrong(fmt.Sprintf("ban for %v: want more than 0, at most 24h", p.BanFor))
 	case p.BanMode > BanClose:
 		return p.wrong("unknown ban mode: want error or close")

@@ -45,4 +45,34 @@ func (w *wanted) advance(now int64) {
 	}
 }
 
+// asked is what is counted now.
+func (w *wanted) asked(now int64) (a Asked) {
+	w.advance(now)
+	for i := range a {
+		a[i] = w.slots[w.index(w.slot-int64(i))]
+	}
+	return a
+}
+
+// goOn counts from now on what another has counted until now.
+func (w *wanted) goOn(a Asked, now int64) {
+	*w = wanted{slot: now / wantedSlot}
+	for i, n := range a {
+		w.slots[w.index(w.slot-1-int64(i))] = n
+		w.sum += n
+	}
+}
+
+// sound reports whether a count is one.
+func (a *Asked) sound() bool {
+	left := int64(MaxBurst)
+	for _, n := range a {
+		if n < 0 || n > left {
+			return false
+		}
+		left -= n
+	}
+	return true
+}
+
 func (w *wanted) index(slot int64) int64 { return (slot%wantedSlots + wantedSlots) % wantedSlots }
