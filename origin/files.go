@@ -43,6 +43,8 @@ type File struct {
 	marks       marks // what of it was seen in the page cache
 	missed      int64 // when a piece of it was last found absent
 	noCachestat bool  // cachestat was refused for this file
+	asked       bool  // whether it can be read without waiting; if it cannot:
+	waits       bool
 
 	next         *File // in its bucket, or in the free list
 	older, newer *File // in the idle list: listed, and without holders
@@ -183,7 +185,7 @@ func (f *Files) add(hash uint64, key []byte, fd int, info Info, asked int64) *Fi
 	file.FD, file.Info, file.hash = fd, info, hash
 	file.Key = append(file.Key[:0], key...)
 	file.Head = file.Head[:0]
-	file.marks, file.noCachestat = file.marks.sized(info.Size), false
+	file.marks, file.noCachestat, file.asked, file.waits = file.marks.sized(info.Size), false, false, false
 	file.missed = asked - int64(ResidentFor)
 	file.checked, file.used = asked, asked
 	file.refs, file.listed = 1, true

@@ -34,7 +34,7 @@ const (
 type Residency uint8
 
 const (
-	// Unknown: this file system cannot tell; read in the ring, which may wait.
+	// Unknown: this file system cannot tell; read all of it in the ring, then Mark.
 	Unknown Residency = iota
 	// Absent: sending it now would wait for the disk; let the ring fetch it, then Mark.
 	Absent
@@ -147,8 +147,15 @@ func (f *File) Mark(off, n, now int64) {
 }
 
 // ask asks the kernel. cachestat(2) counts pages that are still being read, so
-// the last byte is also touched: reads ahead end there.
+// the last byte is also touched: reads ahead end there. Of a file that waits, nothing
+// tells such a page from one that is there.
 func (f *File) ask(off, end int64) Residency {
+	if !f.asked {
+		f.touch(end - 1)
+	}
+	if f.waits {
+		return Unknown
+	}
 	if f.noCachestat {
 		return f.touchEnds(off, end)
 	}
@@ -158,7 +165,7 @@ func (f *File) ask(off, end int64) Residency {
 		if pages < pageCount(off, end) {
 			return Absent
 		}
-		if r := touch(f.FD, end-1); r != Unknown {
+		if r := f.touch(end - 1); r != Unknown {
 			return r
 		}
 		return Resident
@@ -172,16 +179,16 @@ func (f *File) ask(off, end int64) Residency {
 // touchEnds guesses from the last byte, which a read ahead brings in last, and
 // the first.
 func (f *File) touchEnds(off, end int64) Residency {
-	if r := touch(f.FD, end-1); r != Resident {
+	if r := f.touch(end - 1); r != Resident {
 		return r
 	}
-	return touch(f.FD, off)
+	return f.touch(off)
 }
 
 // touch reads one byte if it is there.
-func touch(fd int, off int64) Residency {
+func (f *File) touch(off int64) Residency {
 	var b [1]byte
-	switch _, err := ReadNow(fd, b[:], off); err {
+	switch _, err := f.ReadNow(b[:], off); err {
 	case nil:
 		return Resident
 	case ErrWouldBlock:

@@ -75,7 +75,7 @@ func TestProbeOfPagesUnderWay(t *testing.T) {
 		dropPages(t, f.FD)
 		must(t, unix.Fadvise(f.FD, 0, ChunkSize, unix.FADV_WILLNEED))
 		r := f.Probe(0, ChunkSize, i*2*second)
-		if r == Resident && touch(f.FD, ChunkSize-1) == Absent {
+		if r == Resident && f.touch(ChunkSize-1) == Absent {
 			t.Fatal("Resident, while the last page was still being read")
 		}
 		if _, err := unix.Pread(f.FD, make([]byte, 1), ChunkSize-1); err != nil {

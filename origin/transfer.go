@@ -25,6 +25,28 @@ func ReadNow(fd int, p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
+// ReadNow is the function of that name on the file, whose Waits it settles.
+func (f *File) ReadNow(p []byte, off int64) (int, error) {
+	n, err := ReadNow(f.FD, p, off)
+	if !f.asked {
+		f.asked = true
+		f.waits = err == ErrUnsupported && !inMemory(f.FD)
+	}
+	return n, err
+}
+
+// inMemory reports whether the file has no disk to wait for, although it cannot be told
+// not to wait.
+func inMemory(fd int) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(fd, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
+}
+
+// Waits reports whether a read of the file cannot be told not to wait for its disk, as
+// on FUSE. Then it must not be tried on the ring's thread at all, and nothing but having
+// read a range says that it is in memory. It is known once ReadNow or Probe has asked.
+func (f *File) Waits() bool { return f.waits }
+
 // readError is the errno table of preadv2(2).
 func readError(errno unix.Errno) error {
 	switch errno {

@@ -49,10 +49,10 @@ type loop struct {
 	bufs     *uring.Buffers
 	slabs    *uring.Slabs
 	ins      inputs
-	page     *uring.Slabs // one page: where wake-ups and prefetches put their bytes
+	page     *uring.Slabs // one slab: where wake-ups and prefetches put their bytes
 	wake     []byte       // 8 bytes of it
 	wakeable bool         // a READ is armed on the mailbox's eventfd
-	sink     []byte       // 1 byte of it; prefetches overwrite it at will, nobody reads it
+	sink     []byte       // a transfer chunk of it, mostly never touched; prefetches overwrite it at will, nobody reads it
 
 	listen    int
 	accepting acceptState
@@ -147,11 +147,11 @@ func (l *loop) mapMemory() (err error) {
 		return err
 	}
 	l.ins = newInputs(nil, inSlabs, recvBuffers)
-	if l.page, err = uring.NewSlabs(1, 4096); err != nil {
+	if l.page, err = uring.NewSlabs(1, 64+l.cfg.TransferChunk); err != nil {
 		return err
 	}
 	_, page, _ := l.page.Get()
-	l.wake, l.sink = page[:8], page[64:65]
+	l.wake, l.sink = page[:8], page[64:]
 	return nil
 }
 
@@ -300,10 +300,17 @@ func (l *loop) prepare(c *conn, o op) bool {
 	case opSend:
 		return l.ring.Send(c.fd, l.slabs.Bytes(c.slab)[c.sendOff:c.sendEnd], 0, ud)
 	case opRead:
-		return l.ring.Read(c.file.FD, l.slabs.Bytes(c.slab)[c.fillEnd:c.sendEnd], c.fillOff(), ud)
+		p, off := l.slabs.Bytes(c.slab)[c.fillEnd:c.sendEnd], c.fillOff()
+		if c.file.Waits() {
+			return l.ring.ReadAside(c.file.FD, p, off, ud)
+		}
+		return l.ring.Read(c.file.FD, p, off, ud)
 	case opPoll:
 		return l.ring.PollOut(c.fd, ud)
 	case opPrefetch:
+		if a := c.ahead; a.file.Waits() {
+			return l.ring.ReadAside(a.file.FD, l.sink[:a.n], a.off, ud)
+		}
 		return l.ring.Prefetch(c.ahead.file.FD, c.ahead.off, uint32(c.ahead.n), l.sink, ud)
 	case opCancel:
 		if c.state == stateClosing {

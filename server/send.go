@@ -211,7 +211,7 @@ func (l *loop) sendCopy(c *conn) {
 	at := len(appendHead(p[:0], l.stamp(c)))
 	n := int(c.resp.end - c.resp.off)
 	c.sendOff, c.fillEnd, c.sendEnd = 0, at, at+n
-	got, _ := origin.ReadNow(c.file.FD, p[at:at+n], c.resp.off) // what it cannot read, the ring reads or fails to
+	got, _ := c.file.ReadNow(p[at:at+n], c.resp.off) // what it cannot read, the ring reads or fails to
 	c.fillEnd += got
 	if c.fillEnd < c.sendEnd {
 		l.fill(c)

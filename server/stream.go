@@ -127,7 +127,7 @@ func (l *loop) resident(c *conn, n int) bool {
 	if l.cfg.NoResidencyProbe {
 		return true
 	}
-	if c.resp.off < c.resp.fetched || c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
+	if c.resp.off+int64(n) <= c.resp.fetched || c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
 		l.stats.ProbeHits++
 		if c.resp.cold {
 			l.readAhead(c, c.resp.off+int64(n))
@@ -169,6 +169,9 @@ func (l *loop) prefetched(c *conn, cq uring.Completion) {
 	a := c.ahead
 	c.ahead = ahead{}
 	if cq.Res > 0 {
+		if a.file.Waits() { // the bytes were read, not the last of them
+			a.n = int(cq.Res)
+		}
 		a.file.Mark(a.off, int64(a.n), l.now.mono)
 	}
 	if a.orphan {

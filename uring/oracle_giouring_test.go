@@ -38,6 +38,10 @@ var theirs = map[string]func(*giouring.SubmissionQueueEntry){
 	"read at the current position": func(e *giouring.SubmissionQueueEntry) {
 		e.PrepareRead(7, 0x0000700011223344, 8, ^uint64(0))
 	},
+	"read aside": func(e *giouring.SubmissionQueueEntry) {
+		e.PrepareRead(7, 0x0000700011223344, 4096, 0x123456789a)
+		e.Flags |= giouring.SqeAsync
+	},
 	"willneed, hard-linked": func(e *giouring.SubmissionQueueEntry) {
 		e.PrepareFadvise(7, 0x40000, 0x40000, unix.FADV_WILLNEED)
 		e.Flags |= giouring.SqeIOHardlink

@@ -65,6 +65,17 @@ func (r *Ring) Read(fd int, p []byte, off int64, ud UserData) bool {
 	return true
 }
 
+// ReadAside is Read on a worker thread of the kernel from the start (IOSQE_ASYNC), for a file whose file system cannot be told not to wait.
+// Read tries such a file at once where it has a poll of its own, as those of FUSE have, and the thread waits for the disk inside enter.
+func (r *Ring) ReadAside(fd int, p []byte, off int64, ud UserData) bool {
+	e := r.claim(ud)
+	if e == nil {
+		return false
+	}
+	sqeReadAside(e, fd, address(p), uint32(len(p)), off, ud)
+	return true
+}
+
 // Prefetch brings n > 0 bytes of the file from off into the page cache: advice that lets the kernel read ahead, hard-linked to a
 // read of the last byte into p[:1], which waits for the disk where nobody else has to. One completion, the read's, reaches the caller:
 // Res is 1, or 0 if the file ends before. It takes two entries, side by side, or none.

@@ -120,7 +120,7 @@ func (r *Ring) restrict() error {
 	for _, op := range allowedRegisterOps {
 		list = append(list, abi.Restriction{Opcode: abi.RestrictRegisterOp, Value: op})
 	}
-	list = append(list, abi.Restriction{Opcode: abi.RestrictSQEFlags, Value: abi.SQEBufferSelect | abi.SQEHardlink})
+	list = append(list, abi.Restriction{Opcode: abi.RestrictSQEFlags, Value: abi.SQEBufferSelect | abi.SQEHardlink | abi.SQEAsync})
 	errno := r.kernel.Register(abi.RegisterRestrictions, unsafe.Pointer(&list[0]), uint32(len(list)))
 	if errno != 0 && errno != unix.EINVAL {
 		return fmt.Errorf("uring: restrict the operations: %w", errno)

@@ -54,6 +54,11 @@ func sqeRead(e *abi.SQE, fd int, addr uint64, n uint32, off int64, ud UserData) 
 	e.UserData = uint64(ud)
 }
 
+func sqeReadAside(e *abi.SQE, fd int, addr uint64, n uint32, off int64, ud UserData) {
+	sqeRead(e, fd, addr, n, off, ud)
+	e.Flags = abi.SQEAsync
+}
+
 // sqeWillneed is the first half of a prefetch. Its own completion is not wanted, but IOSQE_CQE_SKIP_SUCCESS would be wrong here: when
 // either half fails while it is prepared, the kernel extends the skip of the first to the whole chain, and the read would never
 // complete. So it completes under the ring's own user data, which Next drops.

@@ -55,7 +55,7 @@ var forms = map[uint8]func(abi.SQE) abi.SQE{
 		return abi.SQE{Opcode: e.Opcode, FD: e.FD, Addr: e.Addr, Len: e.Len, OpFlags: e.OpFlags, UserData: e.UserData}
 	},
 	abi.OpRead: func(e abi.SQE) abi.SQE {
-		return abi.SQE{Opcode: e.Opcode, FD: e.FD, Off: e.Off, Addr: e.Addr, Len: e.Len, UserData: e.UserData}
+		return abi.SQE{Opcode: e.Opcode, Flags: e.Flags & abi.SQEAsync, FD: e.FD, Off: e.Off, Addr: e.Addr, Len: e.Len, UserData: e.UserData}
 	},
 	abi.OpFadvise: func(e abi.SQE) abi.SQE {
 		return abi.SQE{Opcode: e.Opcode, Flags: e.Flags & abi.SQEHardlink, FD: e.FD, Off: e.Off, Len: e.Len, OpFlags: e.OpFlags, UserData: e.UserData}

@@ -64,6 +64,7 @@ const (
 // Flags of an SQE (sqe->flags) and of its ioprio field.
 const (
 	SQEHardlink     = 1 << 3
+	SQEAsync        = 1 << 4
 	SQEBufferSelect = 1 << 5
 
 	AcceptMultishot = 1 << 0
