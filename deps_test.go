@@ -53,6 +53,8 @@ var rooms = []room{
 		reason: "an origin knows neither tenants nor rings"},
 	{dir: "peerwire", may: "qos google.golang.org/protobuf",
 		reason: "the two planes meet only in qos"},
+	{dir: "peerwire/genproto", may: "github.com/bufbuild/protocompile google.golang.org/protobuf",
+		reason: "it compiles messages and is in no worker"},
 	{dir: "coordinator", may: "qos go.etcd.io/etcd/client github.com/fsnotify/fsnotify",
 		reason: "it hands out policies and membership, and serves no request"},
 	{dir: "server", may: "uring sched qos origin", tests: "uring/uringtest",

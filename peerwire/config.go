@@ -1,9 +1,11 @@
 package peerwire
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/talon-worker/talon/qos"
@@ -22,6 +24,9 @@ type Config struct {
 	Epoch  uint64       // of this incarnation: at least 1, and above that of every earlier process of this worker id
 	Limits qos.Config   // the same as the ledger's
 	Ledger *qos.Ledger  // of the worker; the Node drives its control side from New on
+
+	Listener net.Listener // of the peer port, the Node's from Run on; nil: nobody can call this worker
+	TLS      *tls.Config  // both sides of every connection show a certificate (LoadTLS); nil: plain, on loopback only
 
 	Now      func() int64  // ns of CLOCK_BOOTTIME; nil is Boottime
 	Changed  func()        // called by the loop when what rings may charge has changed; must not block; nil none
@@ -52,6 +57,13 @@ func (c *Config) mend() error {
 	}
 	if err := c.Limits.Validate(); err != nil {
 		return err
+	}
+	if c.TLS != nil {
+		if err := checkTLS(c.TLS); err != nil {
+			return err
+		}
+	} else if c.Listener != nil && !loopback(c.Listener.Addr()) {
+		return fmt.Errorf("peer port %v: %w", c.Listener.Addr(), errPlain)
 	}
 	if c.Now == nil {
 		c.Now = Boottime

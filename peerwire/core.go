@@ -51,8 +51,9 @@ type core struct {
 // outputs is what a step leaves behind. The parcels are the core's, until the next step.
 type outputs struct {
 	parcels []parcel
-	changed bool  // rings may charge what they could not, or may not what they could
-	next    int64 // ns: when the next step is due if nothing comes before; after now
+	ring    []Member // with the addresses of a ring that was adopted or confirmed in this step; nil none
+	changed bool     // rings may charge what they could not, or may not what they could
+	next    int64    // ns: when the next step is due if nothing comes before; after now
 }
 
 // newCore returns the control plane of a worker that starts at now, and knows neither policies nor ring.
@@ -81,12 +82,16 @@ func (c *core) step(now int64, in *inputs) outputs {
 	}
 	c.parcels = c.parcels[:0]
 
+	var members []Member
 	for _, p := range in.policies {
 		p.done <- c.setPolicies(p.policies, now)
 	}
 	for _, r := range in.rings {
-		p := c.setRing(&r.ring, now)
-		r.done <- p
+		err := c.setRing(&r.ring, now)
+		if err == nil {
+			members = r.ring.Members
+		}
+		r.done <- err
 	}
 	if !c.started { // no ring has been named: nobody else is there
 		c.startAlone(now)
@@ -112,7 +117,7 @@ func (c *core) step(now int64, in *inputs) outputs {
 			delete(c.boxes, to)
 		}
 	}
-	return outputs{parcels: c.parcels, changed: c.changed, next: next}
+	return outputs{parcels: c.parcels, ring: members, changed: c.changed, next: next}
 }
 
 // startAlone makes this worker the owner of everything, for good: nobody else answers for its limits, so nobody has to be asked.

@@ -30,12 +30,14 @@ type Node struct {
 	cfg   Config
 	core  *core // the loop's, once it runs
 	mail  *mailbox
+	wire  *wire
 	began atomic.Bool
 	ended chan struct{}
 
 	asleep atomic.Bool   // the loop waits for wake
 	wake   chan struct{} // has room for one
 
+	ring         atomic.Uint64 // epoch of the ring, for hellos; 0 while alone
 	steps, woken atomic.Uint64
 }
 
@@ -49,6 +51,7 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, core: c, mail: newMailbox(), ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	n.wire = newWire(&n.cfg, n.mail, n.ring.Load)
 	cfg.Ledger.OnUrgent(n.stir)
 	return n, nil
 }
@@ -140,6 +143,7 @@ func (n *Node) Status() Status {
 			}
 		}
 	}
+	s.Peers, s.Wire = n.wire.status()
 	s.Loop = LoopCounters{Steps: n.steps.Load(), Woken: n.woken.Load()}
 	return s
 }
@@ -151,6 +155,12 @@ func (n *Node) Run(ctx context.Context) error {
 		return errors.New("peerwire: a Node runs once")
 	}
 	defer n.end()
+	if n.cfg.Listener != nil {
+		if n.cfg.TLS == nil {
+			n.cfg.Logger.Warn("the peer port is plain TCP, for loopback alone", "addr", n.cfg.Listener.Addr())
+		}
+		n.wire.listen(n.cfg.Listener)
+	}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	stop, flushBy, spare := ctx.Done(), int64(math.MaxInt64), &inputs{}
@@ -167,6 +177,13 @@ func (n *Node) Run(ctx context.Context) error {
 		n.steps.Add(1)
 		in.reset()
 		spare = in
+		for i := range out.parcels {
+			n.wire.send(out.parcels[i].to, out.parcels[i].batch)
+		}
+		if out.ring != nil {
+			n.ring.Store(n.core.ring.Epoch())
+			n.wire.setMembers(out.ring)
+		}
 		if out.changed {
 			n.cfg.Changed()
 		}
@@ -213,4 +230,5 @@ func (n *Node) sleep(timer *time.Timer, stop <-chan struct{}, urgent bool, d int
 func (n *Node) end() {
 	close(n.ended)
 	n.mail.close()
+	n.wire.end(n.cfg.Patience)
 }

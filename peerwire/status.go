@@ -6,7 +6,7 @@ import "github.com/talon-worker/talon/qos"
 type Status struct {
 	Worker  qos.WorkerID
 	Epoch   uint64
-	Running bool // the loop runs; without it only Worker, Epoch and Loop are filled in
+	Running bool // the loop runs; without it only Worker, Epoch, Loop, Peers and Wire are filled in
 
 	Ring    uint64         // epoch of the ring of owners
 	Alone   bool           // no peers have been named: this worker owns everything
@@ -23,6 +23,9 @@ type Status struct {
 	Owner    qos.OwnerStats
 	Counters Counters
 	Loop     LoopCounters
+
+	Peers []PeerStatus // by id
+	Wire  WireCounters
 }
 
 // Counters count what a core did beside what its state machines count. They only grow.

@@ -1,0 +1,160 @@
+package peerwire
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/talon-worker/talon/qos"
+)
+
+// greetTime is within what a connection must have named itself and been understood.
+const greetTime = 2 * time.Second
+
+// Errors of a greeting.
+var (
+	errTLS      = errors.New("TLS")
+	errIdentity = errors.New("the certificate does not name the worker")
+	errStranger = errors.New("not a worker that can be talked to")
+	errPlain    = errors.New("without TLS peers are reached on loopback only: give --peer-tls-cert, --peer-tls-key and --peer-tls-ca")
+	errTurned   = errors.New("the peer closed the connection")
+)
+
+// A greeter turns a fresh connection into a link: TLS, then a hello each way. The side that has called speaks first, so that a stranger is told nothing.
+type greeter struct {
+	self   qos.WorkerID
+	epoch  uint64
+	limits sharedLimits
+	ring   func() uint64
+	tls    *tls.Config // nil: plain, on loopback
+}
+
+func (g *greeter) hello(to qos.WorkerID) *hello {
+	return &hello{version: protocol, oldest: oldestProtocol, worker: g.self, to: to, epoch: g.epoch, ring: g.ring(), limits: g.limits}
+}
+
+// call greets a peer that this worker has dialed.
+func (g *greeter) call(ctx context.Context, raw net.Conn, peer qos.WorkerID) (*link, error) {
+	raw.SetDeadline(time.Now().Add(greetTime))
+	if g.tls == nil && !loopback(raw.RemoteAddr()) {
+		return nil, errPlain
+	}
+	conn := raw
+	if g.tls != nil {
+		cfg := g.tls.Clone()
+		cfg.ServerName = string(peer)
+		t := tls.Client(raw, cfg)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return nil, fmt.Errorf("%w: %w", errTLS, err)
+		}
+		conn = t
+	}
+	if _, err := conn.Write(appendHello(nil, g.hello(peer))); err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(conn, 8<<10)
+	h, err := readHello(in)
+	if err != nil {
+		return nil, err
+	}
+	if h.worker != peer {
+		return nil, fmt.Errorf("%w: %q answers where %q was expected: check the peers' addresses", errStranger, h.worker, peer)
+	}
+	if err := g.judge(conn, h); err != nil {
+		return nil, err
+	}
+	conn.SetDeadline(time.Time{})
+	return newLink(conn, h, true, in), nil
+}
+
+// answer greets somebody who has called. admit is asked last, before this worker names itself.
+func (g *greeter) answer(ctx context.Context, raw net.Conn, admit func(*link) error) error {
+	raw.SetDeadline(time.Now().Add(greetTime))
+	conn := raw
+	if g.tls != nil {
+		t := tls.Server(raw, g.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("%w: %w", errTLS, err)
+		}
+		conn = t
+	}
+	in := bufio.NewReaderSize(conn, 8<<10)
+	h, err := readHello(in)
+	if err != nil {
+		return err
+	}
+	if err = g.judge(conn, h); err == nil && h.to != g.self {
+		err = fmt.Errorf("%w: it has called %q, and this is %q: check the peers' addresses", errStranger, h.to, g.self)
+	}
+	if err == nil {
+		l := newLink(conn, h, false, in)
+		if err = admit(l); err == nil {
+			return nil
+		}
+	}
+	conn.Write(appendGoodbye(nil, err.Error())) // it is told why, if it listens
+	return err
+}
+
+// readHello reads the first frame.
+func readHello(in *bufio.Reader) (*hello, error) {
+	frame, _, err := readFrame(in, nil, maxHello)
+	if err != nil {
+		return nil, err
+	}
+	if err := scanFrame(frame); err != nil {
+		return nil, err
+	}
+	var b batch
+	h, bye, err := decode(frame, &b)
+	switch {
+	case err != nil:
+		return nil, err
+	case bye != "":
+		return nil, fmt.Errorf("%w: %.200q", errTurned, bye)
+	case h == nil || !b.empty():
+		return nil, fmt.Errorf("%w: the first frame is no hello", errFrameBroken)
+	}
+	return h, nil
+}
+
+// judge decides whether a peer may be talked to.
+func (g *greeter) judge(conn net.Conn, h *hello) error {
+	switch {
+	case h.oldest > protocol:
+		return fmt.Errorf("%w: it speaks protocol %d and understands none before %d; this worker speaks %d", errStranger, h.version, h.oldest, protocol)
+	case h.version < oldestProtocol:
+		return fmt.Errorf("%w: it speaks protocol %d; this worker understands none before %d", errStranger, h.version, oldestProtocol)
+	case h.worker == "" || len(h.worker) > maxWorkerID || h.epoch == 0:
+		return fmt.Errorf("%w: worker id %q, epoch %d", errStranger, h.worker, h.epoch)
+	case h.worker == g.self:
+		return fmt.Errorf("%w: it has this worker's own id, %q: two processes share it", errStranger, h.worker)
+	case h.limits != g.limits:
+		return fmt.Errorf("%w: %q has snapshot TTL %v, advance %v, ring confirmation %v, reporter lease %v; this worker has %v, %v, %v, %v: all need the same",
+			errStranger, h.worker, time.Duration(h.limits.ttl), time.Duration(h.limits.advance), time.Duration(h.limits.confirm), time.Duration(h.limits.lease),
+			time.Duration(g.limits.ttl), time.Duration(g.limits.advance), time.Duration(g.limits.confirm), time.Duration(g.limits.lease))
+	}
+	if t, ok := conn.(*tls.Conn); ok {
+		return identity(t.ConnectionState(), h.worker)
+	}
+	return nil
+}
+
+// identity checks that the certificate, which a trusted authority has signed, was made out to the worker: one of its DNS names is the worker's id, letter
+// for letter. No wildcards: a certificate for all workers would let each report for every other.
+func identity(s tls.ConnectionState, worker qos.WorkerID) error {
+	if len(s.PeerCertificates) == 0 || !slices.Contains(s.PeerCertificates[0].DNSNames, string(worker)) {
+		return fmt.Errorf("%w: want a DNS name %q in it", errIdentity, worker)
+	}
+	return nil
+}
+
+func loopback(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
+}
