@@ -4,6 +4,8 @@
 //	/readyz          200 while the worker wants traffic; 503 first thing in a drain; ?verbose lists the checks
 //	/metrics         Prometheus text exposition
 //	/api/v1/status   what this worker is and what its rings have counted, as JSON
+//	/api/v1/tenants  who is served, what each does and has done here, and its limits; ?id= for one
+//	/api/v1/violators  who is over a soft rate or banned, of the limits that this worker meters
 //	/api/v1/loglevel PUT debug, info, warn or error: until the next SIGHUP or restart
 //	/debug/pprof/    Go profiles
 //

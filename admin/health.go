@@ -34,7 +34,7 @@ func (wk Worker) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.URL.Query().Has("verbose"):
-		plain(w, code, lines(checks)+wk.configLine())
+		plain(w, code, lines(checks)+wk.configLine()+wk.policyLine())
 	case code != http.StatusOK:
 		plain(w, code, strings.Join(failed, ""))
 	default:
@@ -52,6 +52,18 @@ func (wk Worker) configLine() string {
 		return fmt.Sprintf("[!] config: not read again, running as before: %v\n", err)
 	}
 	return check{name: "config"}.String()
+}
+
+// policyLine is the same for the policy.
+func (wk Worker) policyLine() string {
+	if wk.Policy == nil {
+		return ""
+	}
+	p := wk.Policy()
+	if p.Stale != "" {
+		return fmt.Sprintf("[!] policy: number %d stays in force: %s\n", p.Number, p.Stale)
+	}
+	return fmt.Sprintf("[+] policy ok: number %d of %s\n", p.Number, p.File)
 }
 
 type check struct {

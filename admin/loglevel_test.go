@@ -49,6 +49,7 @@ func TestSetLogLevel(t *testing.T) {
 func TestStaleConfig(t *testing.T) {
 	var stale error
 	w := testWorker()
+	w.Policy = nil
 	w.ConfigStale = func() error { return stale }
 	const rest = "[+] serving ok\n[+] rings ok\n[+] origin ok\n"
 	if rec := get(w, "/readyz?verbose"); rec.Code != 200 || rec.Body.String() != rest+"[+] config ok\n" {

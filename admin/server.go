@@ -90,12 +90,17 @@ func (s *Server) Close() error {
 }
 
 func routes(w Worker) *http.ServeMux {
+	w.series = newSeries(w.TopTenants, w.AlwaysTenants)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", index)
 	mux.HandleFunc("GET /livez", w.livez)
 	mux.HandleFunc("GET /readyz", w.readyz)
 	mux.HandleFunc("GET /metrics", w.metrics)
 	mux.HandleFunc("GET /api/v1/status", w.status)
+	if w.Tenancy != nil {
+		mux.HandleFunc("GET /api/v1/tenants", w.tenants)
+		mux.HandleFunc("GET /api/v1/violators", w.violators)
+	}
 	if w.SetLogLevel != nil {
 		mux.HandleFunc("PUT /api/v1/loglevel", w.setLogLevel)
 	}
@@ -108,7 +113,7 @@ func routes(w Worker) *http.ServeMux {
 }
 
 func index(w http.ResponseWriter, _ *http.Request) {
-	plain(w, http.StatusOK, "talon admin: /livez /readyz?verbose /metrics /api/v1/status /debug/pprof/\n")
+	plain(w, http.StatusOK, "talon admin: /livez /readyz?verbose /metrics /api/v1/status /api/v1/tenants /api/v1/violators /debug/pprof/\n")
 }
 
 func plain(w http.ResponseWriter, code int, body string) {

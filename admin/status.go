@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -12,6 +11,7 @@ type status struct {
 	Addr     string    `json:"addr"`
 	Origin   string    `json:"origin"`
 	Tenants  Tenants   `json:"tenants"`
+	Policy   *Policy   `json:"policy,omitempty"` // without one: none
 	Started  time.Time `json:"started"`
 	Uptime   float64   `json:"uptime_seconds"`
 	Draining bool      `json:"draining"`
@@ -22,9 +22,13 @@ type status struct {
 
 func (wk Worker) statusAt(now time.Time) status {
 	s := status{
-		Build: wk.Build, Addr: wk.Addr, Origin: wk.Origin, Tenants: wk.Tenants,
+		Build: wk.Build, Addr: wk.Addr, Origin: wk.Origin, Tenants: wk.Tenants(),
 		Started: wk.Started.UTC(), Uptime: now.Sub(wk.Started).Seconds(),
 		Draining: wk.Draining(), Shared: wk.Shared(), Rings: []Ring{},
+	}
+	if wk.Policy != nil {
+		p := wk.Policy()
+		s.Policy = &p
 	}
 	rings, err := wk.Rings()
 	if err != nil {
@@ -36,12 +40,5 @@ func (wk Worker) statusAt(now time.Time) status {
 }
 
 func (wk Worker) status(w http.ResponseWriter, _ *http.Request) {
-	body, err := json.MarshalIndent(wk.statusAt(time.Now()), "", "  ")
-	if err != nil {
-		plain(w, http.StatusInternalServerError, err.Error()+"\n")
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(body, '\n'))
+	writeJSON(w, wk.statusAt(time.Now()))
 }

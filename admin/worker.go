@@ -9,12 +9,27 @@ type Worker struct {
 	Build   Build
 	Addr    string    // data port, with the port the kernel chose
 	Origin  string    // as the operator would write it
-	Tenants Tenants   // who requests are counted as
 	Started time.Time // when the data port was bound
 
 	// Rings asks every ring for its counters. An error means that one did not
 	// answer in time and names it.
 	Rings func() ([]Ring, error)
+
+	// Tenants says who requests are counted as.
+	Tenants func() Tenants
+
+	// Policy returns the policy in force. nil = this worker has none.
+	Policy func() Policy
+
+	// Tenancy asks the rings and the limiter for the tenants. An error means that one of them did not answer. nil = there is
+	// neither /api/v1/tenants nor a family of theirs.
+	Tenancy func() (Tenancy, error)
+
+	// Tenants with series of their own on the metrics page: so many of those that have sent most, and these in any case.
+	TopTenants    int
+	AlwaysTenants []string
+
+	series *series // of the metrics page; made by Serve
 
 	// Shared reads what the rings have in common, without asking them.
 	Shared func() Shared
@@ -44,8 +59,8 @@ type Build struct {
 
 // Tenants says how a request is given its tenant.
 type Tenants struct {
-	Mode      string `json:"mode"`                // "anonymous": everybody is one tenant; "none": nobody is, all answers are 401
-	Anonymous string `json:"anonymous,omitempty"` // that tenant
+	Mode      string `json:"mode"`                // "policy": those of a policy; "anonymous": everybody is one tenant; "none": nobody is, all answers are 401
+	Anonymous string `json:"anonymous,omitempty"` // who comes without credentials
 	Note      string `json:"note"`                // the same in a sentence
 }
 

@@ -119,7 +119,7 @@ func (w *worker) serveAdmin() {
 		Build:   build(),
 		Addr:    w.server.Addr().String(),
 		Origin:  w.conf.originPath(),
-		Tenants: w.tenants(),
+		Tenants: w.tenants,
 		Started: w.started,
 		Rings: func() ([]admin.Ring, error) {
 			stats, err := w.server.Stats(ringAnswer)
