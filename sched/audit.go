@@ -20,7 +20,7 @@ func (r *Ring) Audit() error {
 		case flowReady:
 			c.ready++
 			c.live++
-			c.turn += f.want
+			c.turn += f.want + turnCost
 		case flowPicked, flowFlying:
 			c.live++
 		}

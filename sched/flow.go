@@ -66,8 +66,10 @@ func (r *Ring) enqueue(f *flow, s *seat, slot int32, before bool) {
 	} else {
 		r.flows[f.next].prev = slot
 	}
-	s.ready++
-	s.turn += f.want
+	if s.ready++; s.ready == 1 {
+		s.window, s.served = r.now, 0
+	}
+	s.turn += f.want + turnCost
 }
 
 // dequeue takes a ready flow out of its seat's queue.
@@ -83,7 +85,7 @@ func (r *Ring) dequeue(f *flow, s *seat) {
 		r.flows[f.next].prev = f.prev
 	}
 	s.ready--
-	s.turn -= f.want
+	s.turn -= f.want + turnCost
 }
 
 // emptied puts a seat away that has no ready flow any more, and re-keys one whose first has changed.

@@ -148,7 +148,7 @@ func (r *Ring) pick() (Pick, bool) {
 		top := r.heap.e[0]
 		s := &r.seats[top.seat]
 		if r.plan.mode == paced {
-			if vt := s.t.vt.Load(); vt-r.plan.virtual(r.now) > 0 {
+			if vt := s.t.vt.Load(); vt-r.virtual() > 0 {
 				r.await(s, vt)
 				continue
 			}
@@ -221,7 +221,7 @@ func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
 	case paced:
 		cfg := s.t.cfg.Load()
 		f.cost = cfg.cost(held)
-		s.t.charge(f.cost, r.plan.virtual(r.now)-cfg.lag)
+		r.w.advance(s.t.charge(f.cost, r.virtual()-cfg.lag))
 		f.pooled = true
 		r.spend(held)
 	case free:

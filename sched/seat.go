@@ -27,14 +27,14 @@ type seat struct {
 	flows       int32 // all
 
 	flying int64 // bytes picked or in flight
-	turn   int64 // estimates of the ready flows: what a newcomer waits for
+	turn   int64 // estimates of the ready flows, each with turnCost: what a newcomer waits for
 	off    int64 // free mode: vt - off is its key on this ring
 
 	until  int64 // parked until
 	parked int64 // ns since when
 
-	window, served int64 // since when it has had work without a pause, and what was sent since
-	speed          int64 // bytes/s that it gets here while it has work; 0: not known
+	window, served int64 // since when it has had ready flows without a pause, and what was sent since, with turnCosts
+	speed          int64 // of that, bytes/s; 0: not known
 
 	codel codel
 	stats Stats
@@ -71,11 +71,8 @@ func (r *Ring) grow(n int) {
 
 // rise counts a flow that has become live.
 func (r *Ring) rise(s *seat) {
-	if s.live++; s.live == 1 {
-		s.window, s.served = r.now, 0
-		if s.state != seatParked {
-			r.activate(s)
-		}
+	if s.live++; s.live == 1 && s.state != seatParked {
+		r.activate(s)
 	}
 }
 
@@ -95,7 +92,7 @@ func (r *Ring) activate(s *seat) {
 		r.stamp(s.t)
 		s.counted = true
 		if s.t.live.Add(1) == 1 {
-			s.t.lift(r.plan.virtual(r.now) - s.t.cfg.Load().chunk)
+			s.t.lift(r.virtual() - s.t.cfg.Load().chunk)
 		}
 	case free:
 		cfg := s.t.cfg.Load()
@@ -116,10 +113,20 @@ func (r *Ring) deactivate(s *seat) {
 	}
 }
 
+// virtual is V now. It never runs ahead of the foremost tenant: where the bucket or the rings are what binds, V follows the service. If it ran
+// on by time, every tenant would fall behind it by more than the clamp of a charge forgives, and the clamps would decide who gets how much.
+func (r *Ring) virtual() int64 {
+	v := r.plan.virtual(r.now)
+	if front := r.w.front.Load(); v-front > 0 {
+		return front
+	}
+	return v
+}
+
 // adopt gives a tenant whose virtual time is of another frame a new one.
 func (r *Ring) adopt(t *Tenant) {
 	if f := t.frame.Load(); f != r.plan.frame && t.frame.CompareAndSwap(f, r.plan.frame) {
-		t.vt.Store(r.plan.virtual(r.now))
+		t.vt.Store(r.virtual())
 	}
 }
 
@@ -134,7 +141,7 @@ func (r *Ring) stamp(t *Tenant) {
 	stale := r.now-t.idle.Load() > staleAfter
 	if r.w.join(t) {
 		if stale {
-			t.vt.Store(r.plan.virtual(r.now))
+			t.vt.Store(r.virtual())
 		}
 		r.w.replan(r.now)
 	}

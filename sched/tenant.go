@@ -68,8 +68,8 @@ func (t *Tenant) Queued() (requests int, bytes int64) {
 	return int(t.queued.Load()), t.queuedBytes.Load()
 }
 
-// charge adds cost to vt and lifts it to floor before that.
-func (t *Tenant) charge(cost, floor int64) {
+// charge adds cost to vt, lifts it to floor before that, and returns what it has become.
+func (t *Tenant) charge(cost, floor int64) int64 {
 	for {
 		vt := t.vt.Load()
 		to := vt
@@ -77,7 +77,7 @@ func (t *Tenant) charge(cost, floor int64) {
 			to = floor
 		}
 		if t.vt.CompareAndSwap(vt, to+cost) {
-			return
+			return to + cost
 		}
 	}
 }

@@ -13,6 +13,10 @@ type Worker struct {
 	bucket bucket
 	rings  []beacon
 
+	_     [64]byte
+	front atomic.Int64 // the furthest that any tenant's virtual time has come, in this frame
+	_     [120]byte
+
 	want     atomic.Int64 // rate asked for
 	tenants  atomic.Int64 // that exist
 	joined   atomic.Pointer[Tenant]
@@ -27,6 +31,7 @@ type Worker struct {
 	stalls  int64 // and of their stalls
 	began   int64 // ns of that plan
 	beganV  int64
+	lead    int64 // that V would have had over everybody since then
 
 	ids   int32   // handed out ever; NewTenant's
 	freed []int32 // of removed tenants
@@ -109,6 +114,16 @@ func (w *Worker) Burst(rate int64) int64 {
 	return max(rate/250, int64(w.cfg.Rings*w.cfg.Depth+1)*(w.cfg.Chunk+2*ResponseCost))
 }
 
+// advance notes that a tenant's virtual time has become vt.
+func (w *Worker) advance(vt int64) {
+	for {
+		front := w.front.Load()
+		if vt-front <= 0 || w.front.CompareAndSwap(front, vt) {
+			return
+		}
+	}
+}
+
 // join makes a tenant count among the active ones.
 func (w *Worker) join(t *Tenant) bool {
 	if !t.member.CompareAndSwap(false, true) {
@@ -148,6 +163,10 @@ func (w *Worker) plan(now int64) {
 	}
 	now = max(now, p.at)
 	p.v = w.cur.virtual(now)
+	if lead := p.v - w.front.Load(); lead > 0 {
+		p.v -= lead
+		w.lead += lead
+	}
 	if w.cur.rate > 0 {
 		p.credit, _ = w.cur.granted(now)
 	}
@@ -155,7 +174,7 @@ func (w *Worker) plan(now int64) {
 	if m != p.mode {
 		p.mode, p.frame = m, p.frame+1
 		w.boost = boostOne
-		w.began, w.beganV = now, p.v
+		w.began, w.beganV, w.lead = now, p.v, 0
 		w.used, w.stalls = w.usedByAll()
 		p.period, p.due = p.period+1, now+period
 		periodic = false
@@ -206,14 +225,13 @@ func (w *Worker) fold() bool {
 	return true
 }
 
-// review ends a period: it drops who had no work in it, keeps V from running ahead of all, and corrects the boost.
+// review ends a period: it drops who had no work in it, takes V back to the foremost tenant, and corrects the boost.
 func (w *Worker) review(p *plan) {
 	elapsed := p.at - w.began
 	share := int64(0)
 	if w.weights > 0 {
 		share = mulDiv(mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second), 1<<16, w.weights)
 	}
-	front, any := int64(0), false
 	kept := w.active[:0]
 	for _, t := range w.active {
 		if t.stamp.Load() < p.period {
@@ -229,36 +247,28 @@ func (w *Worker) review(p *plan) {
 		t.due.Add(share * t.weight >> 16)
 		w.weights += int64(cfg.Weight) - t.weight
 		t.weight = int64(cfg.Weight)
-		if vt := t.vt.Load(); !any || vt-front > 0 {
-			front, any = vt, true
-		}
 		kept = append(kept, t)
 	}
 	clear(w.active[len(kept):])
 	w.active = kept
 
 	used, stalls := w.usedByAll()
-	lead := int64(0)
-	if any {
-		lead = min(max(p.v-front, 0), p.v-w.beganV)
-	}
-	p.v -= lead
 	if elapsed < 2*period { // else everybody slept for part of it
-		w.adjust(p, elapsed, used-w.used, lead, p.v+lead-w.beganV, stalls != w.stalls)
+		w.adjust(p, elapsed, used-w.used, p.v-w.beganV+w.lead, stalls != w.stalls)
 	}
 	w.stalls = stalls
-	w.used, w.began, w.beganV = used, p.at, p.v
+	w.used, w.began, w.beganV, w.lead = used, p.at, p.v, 0
 }
 
-// adjust moves the boost by three tenths of what it was wrong by. V that ran ahead of everybody did not bind: it was too fast. Else
-// what was left of the aim, though tenants waited for V, says how much too slow it was.
-func (w *Worker) adjust(p *plan, elapsed, used, lead, advanced int64, stalled bool) {
+// adjust moves the boost by three tenths of what it was wrong by, or by all of it where the bucket had too little. V that would have run ahead of
+// everybody did not bind: it was too fast. Else what was left of the aim, though tenants waited for V, says how much too slow it was.
+func (w *Worker) adjust(p *plan, elapsed, used, advanced int64, stalled bool) {
 	aim := mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second)
 	switch {
-	case lead > 0 && stalled:
-		w.boost -= mulDiv(w.boost, lead, advanced)
-	case lead > 0:
-		w.boost -= mulDiv(w.boost*gainPart/10, lead, advanced)
+	case w.lead > 0 && stalled:
+		w.boost -= mulDiv(w.boost, w.lead, advanced)
+	case w.lead > 0:
+		w.boost -= mulDiv(w.boost*gainPart/10, w.lead, advanced)
 	case used < aim:
 		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), growMost)
 		w.boost += w.boost * gainPart / 10 * grow >> 16

@@ -119,7 +119,6 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 	if p.Refuse != sched.Go {
 		k.waits[t.id]--
 		k.inside[t.id]--
-		k.touch(w, t)
 		return
 	}
 	held := p.Bytes
@@ -227,7 +226,6 @@ func (k *checks) unpicked(w *World, c *conn, parked bool) {
 	} else {
 		w.r.Cold++
 	}
-	k.touch(w, c.tenant)
 }
 
 // over: a request is answered, or its connection has gone.
@@ -268,7 +266,6 @@ func (k *checks) done(w *World, c *conn, sent int64) {
 	k.held[c.id], k.payload[c.id] = 0, 0
 	k.flying[c.ring]--
 	c.tenant.sent += sent
-	k.touch(w, c.tenant)
 }
 
 // slept: P5 without a rate. A ring that has nothing in flight sleeps only if nothing is ready.
@@ -299,9 +296,6 @@ func (k *checks) rateChanged(w *World) {
 	k.steady = false
 	k.unfair = true
 }
-
-// finishFairness: clients end, so that nobody stays backlogged.
-func (k *checks) finishFairness(w *World) { k.unfair = true }
 
 // audit: P7, P8.
 func (k *checks) audit(w *World) {

@@ -72,7 +72,7 @@ func (c *conn) happened(what kind) {
 		w.r.Verdicts[v.Reason]++
 		w.check.admitted(w, c, v)
 		if v.Reason != sched.Go {
-			c.again(max(v.Wait, msec))
+			c.again(min(max(v.Wait, msec), sec))
 			return
 		}
 		c.fresh, c.warm = true, false
@@ -99,6 +99,7 @@ func (c *conn) happened(what kind) {
 		}
 	case aSent:
 		c.sent(c.flying)
+		w.check.touch(w, c.tenant)
 	case aLeaving:
 		c.leave()
 	}
@@ -144,6 +145,7 @@ func (c *conn) again(while int64) {
 
 // picked sends, and returns how long that took the ring.
 func (c *conn) picked(p *sched.Pick) int64 {
+	defer c.w.check.touch(c.w, c.tenant)
 	w, now := c.w, c.clock()
 	w.note(uint64(c.id), uint64(p.Bytes), uint64(p.Refuse)<<8)
 	if p.Refuse != sched.Go {

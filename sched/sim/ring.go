@@ -14,12 +14,13 @@ type ring struct {
 	sched   scheduler
 	bySlot  []*conn
 	mail    []mail
-	gen     uint32 // of the event aTurn that counts
+	news    []*tenant // whose limits have new views
+	gen     uint32    // of the event aTurn that counts
 	asleep  bool
+	until   int64 // in its clock
 	stalled int64 // until
 	left    int   // dispatches left in this turn
 	clock   int64 // as read when it began
-	passes  uint64
 }
 
 type mail struct {
@@ -51,6 +52,10 @@ func (r *ring) step() {
 	r.asleep = false
 	if r.left == 0 {
 		r.left, r.clock = w.s.Turn, w.now+w.jumped
+		for _, t := range r.news {
+			r.sched.WakeTenant(t.sched, r.clock)
+		}
+		r.news = r.news[:0]
 		todo := r.mail
 		r.mail = nil
 		for _, m := range todo {
@@ -65,16 +70,20 @@ func (r *ring) step() {
 		return
 	}
 	r.left = 0
-	if len(r.mail) > 0 {
+	if len(r.mail)+len(r.news) > 0 {
 		r.next(w.now)
 		return
 	}
-	wake := r.sched.Wake()
-	w.check.slept(w, r, wake)
+	r.until = r.sched.Wake()
+	w.check.slept(w, r, r.until)
 	r.asleep = true
-	if wake != math.MaxInt64 {
-		at := max(wake-w.jumped, w.now)
-		r.next(at)
+	r.doze()
+}
+
+// doze sleeps until the ring's clock shows the time that the scheduler has named.
+func (r *ring) doze() {
+	if r.until != math.MaxInt64 {
+		r.next(max(r.until-r.w.jumped, r.w.now))
 	}
 }
 

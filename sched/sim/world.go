@@ -125,7 +125,10 @@ func (w *World) Run() (Result, error) {
 		w.now = e.at
 		if !w.over && w.now >= end {
 			w.over = true
-			w.check.finishFairness(w)
+			w.check.unfair = true
+			for _, c := range w.conns {
+				w.at(w.now+w.rnd.Int64N(100*msec), aLeaving, c.id, c.gen)
+			}
 		}
 		w.r.Events++
 		w.act(e)
@@ -173,6 +176,9 @@ func (w *World) act(e event) {
 		if c.gen != e.gen {
 			return
 		}
+		if e.kind == aLeaving && c.state == resting {
+			return
+		}
 		if e.kind == anArrival && (w.over || c.setup.To > 0 && w.now > sec+c.setup.To) {
 			return
 		}
@@ -200,11 +206,13 @@ func (w *World) do(d *Deed) {
 		w.jumped += d.N
 		w.check.rateChanged(w)
 		for _, r := range w.rings {
-			r.wake()
+			if r.asleep {
+				r.doze()
+			}
 		}
 	case Wakes:
 		for _, r := range w.rings {
-			r.sched.WakeTenant(w.tenant[d.Tenant].sched, w.now+w.jumped)
+			r.news = append(r.news, w.tenant[d.Tenant])
 			r.wake()
 		}
 	}
