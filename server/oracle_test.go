@@ -18,12 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var oracleRange = regexp.MustCompile(`^(?i:bytes)=[ \t,]*(\d*)-(\d*)[ \t,]*$`)
+
 // rangeOracle is RFC 9110 §14.1.2, §14.2 and our house rule in as few words as
 // possible, with numbers that cannot overflow: what a GET with this Range header
 // gets of an object of that size. whole is also the answer to anything that is not
 // one valid range of bytes.
 func rangeOracle(header string, size int64) (status int, from, to int64) {
-	m := regexp.MustCompile(`^(?i:bytes)=[ \t,]*(\d*)-(\d*)[ \t,]*$`).FindStringSubmatch(header)
+	m := oracleRange.FindStringSubmatch(header)
 	if m == nil || m[1] == "" && m[2] == "" {
 		return 200, 0, size
 	}

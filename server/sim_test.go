@@ -148,7 +148,7 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 	}
 	cfg = cfg.withDefaults()
 	cfg.Rings = 1
-	s.opener = origin.NewOpener(tree.dir, 1, 16)
+	s.opener = origin.NewOpener(tree.dir, 1, 64)
 	s.worker = newWorker(&cfg, s.opener)
 	clock := func() instant { return instant{mono: s.now, wall: 1.7e18 + s.now} }
 	if s.loop, err = newLoop(s.worker, ring, s.listen(), clock, seed); err != nil {
