@@ -40,10 +40,11 @@ type meter struct {
 	exhausted bool  // as last told
 	toldAt    int64 // when the last change of exhausted was pushed
 
-	at    int64 // when the owner has to look again
-	index int   // in the owner's timeline
-	id    uint64
-	stats *OwnerStats
+	at       int64 // when the owner has to look again
+	heldBack int64 // when it last got some of the budget for pushes and wanted more; 0 none waits
+	index    int   // in the owner's timeline
+	id       uint64
+	stats    *OwnerStats
 }
 
 // A reporter is one cell of one worker as its owner knows it.

@@ -393,6 +393,37 @@ func TestPushBudget(t *testing.T) {
 	}
 }
 
+// TestPushBudgetIsShared: two limits, each with more to push than the budget, take turns.
+func TestPushBudgetIsShared(t *testing.T) {
+	b := newOwnerBench(t, func(p *Policy) { p.Burst, p.LocalBurst = 10000, 20 })
+	b.o.cfg.Budget = 10
+	one := b.p
+	two := b.p
+	two.Tenant = "two"
+	check(t, b.o.SetPolicy(&two, 0))
+	for _, p := range []Policy{one, two} {
+		b.p, b.to = p, map[WorkerID]*UsageReport{}
+		for i := range 40 {
+			b.ask(WorkerID(fmt.Sprint("w", i)), 0, 5, 5)
+		}
+	}
+	b.now += 6 * ms
+	for _, p := range []Policy{one, two} {
+		b.p, b.to = p, map[WorkerID]*UsageReport{}
+		b.ask("z", 20000, 0, 0)
+	}
+	told := map[string]int{}
+	for range 4 {
+		for _, s := range b.o.Push(b.now, nil) {
+			told[s.Key.Tenant]++
+		}
+		b.now += 2 * ms
+	}
+	if told[one.Tenant] != 20 || told["two"] != 20 {
+		t.Fatalf("told %v, want 20 of each", told)
+	}
+}
+
 func TestGenerationsShareOneMeter(t *testing.T) {
 	b := newOwnerBench(t, nil)
 	b.ask("a", 0, 20, 20)

@@ -16,11 +16,18 @@ func (o *Owner) Push(now int64, out []RateSnapshot) []RateSnapshot {
 		m := o.agenda.first()
 		m.tick(now)
 		var left bool
+		before := len(out)
 		out, left = o.drain(m, now, out)
 		if o.evict(m) {
 			continue
 		}
-		if m.at = m.next(now); left {
+		switch m.at = m.next(now); {
+		case !left:
+			m.heldBack = 0
+		case len(out) > before || m.heldBack == 0:
+			m.heldBack = now
+			fallthrough
+		default:
 			m.at = o.pushes.until
 		}
 		o.agenda.fix(m)
@@ -141,5 +148,12 @@ func sortMeters(all []*meter) {
 	slices.SortFunc(all, func(a, b *meter) int { return cmp.Compare(a.id, b.id) })
 }
 
-func (m *meter) order() (int64, uint64) { return m.at, m.id }
-func (m *meter) place() *int            { return &m.index }
+// A meter stands in the owner's timeline by when to look at it; of those whose pushes wait for budget the one that was served longest ago comes first.
+// By id alone, one limit with many reporters would take all of it.
+func (m *meter) order() (int64, uint64) {
+	if m.heldBack > 0 {
+		return m.at, uint64(m.heldBack)
+	}
+	return m.at, 1<<63 | m.id
+}
+func (m *meter) place() *int { return &m.index }

@@ -172,8 +172,12 @@ func (r *Reporter) consider(c *Cell, now int64) bool {
 	if at, ok := r.spend(c, now); !ok {
 		r.Stats.HeldBack++
 		rep.due = at
+		if rep.heldBack == 0 {
+			rep.heldBack = now
+		}
 		return false
 	}
+	rep.heldBack = 0
 	return true
 }
 

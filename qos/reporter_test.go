@@ -422,6 +422,36 @@ func TestBudgetMergesReports(t *testing.T) {
 	}
 }
 
+// TestBudgetIsShared: three limits with news at every window share a budget of one report. Each is told in its turn: none waits for more than its round.
+func TestBudgetIsShared(t *testing.T) {
+	b := newRepBench(t, func(c *Config) { c.Budget = 1 })
+	var cells []*Cell
+	for i := range 3 {
+		p := goodPolicy()
+		p.Tenant = fmt.Sprint("t", i)
+		check(t, b.l.SetPolicy(&p, b.now))
+		cells = append(cells, b.l.Cell(p.Limit()))
+	}
+	told, silent := map[string]int{}, map[string]int{}
+	for range 300 {
+		for _, c := range cells {
+			c.Await(0, 1, 1)
+			c.Refuse(1)
+		}
+		for _, u := range b.poll(b.r.cfg.SyncMin.Nanoseconds()) {
+			told[u.Key.Tenant]++
+			silent[u.Key.Tenant] = 0
+			b.apply(b.answer(u, 0), Taken, "told")
+		}
+		for i := range cells {
+			name := fmt.Sprint("t", i)
+			if silent[name]++; silent[name] > 10 {
+				t.Fatalf("%s has been held back for %d windows: %v", name, silent[name], told)
+			}
+		}
+	}
+}
+
 func TestReportsAreSortedByOwner(t *testing.T) {
 	b := newRepBench(t, nil)
 	b.r.SetRing(4, 3, func(l Limit) WorkerID { return WorkerID("o" + l.Tenant[len(l.Tenant)-1:]) }, b.now)

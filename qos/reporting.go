@@ -8,6 +8,8 @@ type reporting struct {
 	index int   // in Reporter.due, -1 while quiet
 	due   int64 // when to consider the cell
 
+	heldBack int64 // since when a report waits for budget; 0 none does
+
 	owner     WorkerID
 	ownerRing uint64  // the ring epoch for which owner was looked up
 	budget    *budget // of that owner; nil until a report is due to it
@@ -48,6 +50,12 @@ type said struct {
 // holds reports whether the owner may have something reserved for this worker.
 func (rep *reporting) holds() bool { return rep.held.Compare(rep.told) > 0 }
 
-// A Cell stands in the reporter's timeline by when it is due.
-func (c *Cell) order() (int64, uint64) { return c.rep.due, c.id }
-func (c *Cell) place() *int            { return &c.rep.index }
+// A Cell stands in the reporter's timeline by when it is due; of those that wait for budget the one that has waited longest comes first. By id alone,
+// a hot limit would take all the budget of its owner, for ever.
+func (c *Cell) order() (int64, uint64) {
+	if c.rep.heldBack > 0 {
+		return c.rep.due, uint64(c.rep.heldBack)
+	}
+	return c.rep.due, 1<<63 | c.id
+}
+func (c *Cell) place() *int { return &c.rep.index }

@@ -152,10 +152,10 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.resync(lim, i, s.Level)
 		return
 	}
+	lim.ideal.to(w.now)
 	if lim.before == nil && lim.refunded == 0 { // a refund that found no room is spent for the owner, and nobody else knows of it
 		w.checkPromised(k, lim, i, s)
 	}
-	lim.ideal.to(w.now)
 	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1+mul(lim.rate, 1, 1e9) { // clocks tell whole nanoseconds
 		w.fail("%v: owner %s has level %d with %d units unreported, an ideal bucket has %d: %d too many",
 			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.level, over)
@@ -168,6 +168,9 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 //
 // A ceiling is in force while the worker's view names it. The highest that was ever in force is not owed: the owner may have sent a lower one, and
 // a worker whose view names that has nothing left above it.
+//
+// What is left is the owner's level, or what an ideal bucket has where that is more: use for which overflowing refill has paid, because nobody knew of
+// it, takes from the level a second time when it is told after all. The promises were made before.
 func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapshot) {
 	promised := int64(0)
 	for _, k := range w.workers {
@@ -181,10 +184,11 @@ func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapsho
 		}
 	}
 	advance := mul(lim.policy.Rate, int64(w.setup.Config.Advance), 1e9) + 1
-	paid := max(s.Level+advance, lim.demand.Need) + lim.users*lim.local
+	left := max(s.Level, lim.ideal.level+lim.charged-lim.known)
+	paid := max(left+advance, lim.demand.Need) + lim.users*lim.local
 	if promised > paid {
-		w.fail("%v: workers may still spend %d under views in force, and owner %s has level %d, %d of advance and %d users' bursts of %d",
-			lim.name, promised, k.id, s.Level, advance, lim.users, lim.local)
+		w.fail("%v: workers may still spend %d under views in force, and owner %s has level %d, an ideal bucket would have %d before what is not told, %d of advance and %d users' bursts of %d",
+			lim.name, promised, k.id, s.Level, left, advance, lim.users, lim.local)
 	}
 }
 

@@ -126,28 +126,20 @@ func (d drawer) limit(i int, s *Setup) LimitSetup {
 	if l.Heal.Shape == Bursts { // what is due of bursts, only the ideal bucket could say
 		l.Heal.Shape = Uniform
 	}
-	l.Sane = d.sane(&p, need, &s.Config, s.Workers)
+	l.Sane = sane(&p, need, &s.Config, s.Workers)
 	if l.Heal.Rate < p.Rate {
 		l.Deadline = max(l.Deadline, 200e6)
 	}
 	return l
 }
 
-// sane is what talon policy check asks of a policy: two needs in B, R over a sync round trip in B and in b, the bootstrap in b; and 20 ms of R in B, so
-// that demand that moves finds something left.
-func (d drawer) sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
-	if c.Advance < 8*time.Millisecond {
-		return false // without an advance a B of 20 ms does not carry R
+// sane is what liveness is owed to: every policy of which talon policy check has nothing to say, at every advance and message budget. One that rejects
+// needs more: a unit in each worker's hands is none for the one that asks, and it may not wait; so B holds four needs for each worker, and 20 ms of R.
+func sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
+	if p.OnLimit == qos.Reject && p.Burst < max(4*need*int64(workers), mul(p.Rate, 20, 1000)) {
+		return false
 	}
-	spare := c.BootstrapBytes
-	if p.Metric.Requests() {
-		spare = c.BootstrapIops
-	}
-	round := mul(p.Rate, int64(c.SyncMax+2*c.Trip), 1e9)
-	if p.OnLimit == qos.Reject && p.Burst < 4*need*int64(workers) {
-		return false // a unit in each worker's hands is none for the one that asks, and it may not wait
-	}
-	return p.Burst >= 2*need && p.Burst >= max(2*round, mul(p.Rate, 20, 1000)) && p.LocalBurst >= max(round, spare) && c.Budget > 8
+	return len(c.Advice(p, need)) == 0
 }
 
 func (d drawer) demand(rate, need int64) Demand {
