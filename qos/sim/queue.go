@@ -58,8 +58,8 @@ const wheelSpan = 26
 
 // init makes an empty queue for about so many pending events.
 func (q *queue) init(pending int) {
-	width := max(min(bits.Len(uint(pending))+3, 18), 12)
-	*q = queue{shift: uint(wheelSpan - width), mask: 1<<width - 1, slots: make([]int32, 1<<width), some: make([]uint64, 1<<width/64), words: make([]uint64, 1<<width/4096), free: -1}
+	width := max(min(bits.Len(uint(pending))+3, 18), 11)
+	*q = queue{shift: uint(wheelSpan - width), mask: 1<<width - 1, slots: make([]int32, 1<<width), some: make([]uint64, 1<<width/64), words: make([]uint64, max(1<<width/4096, 1)), free: -1}
 	for i := range q.slots {
 		q.slots[i] = -1
 	}
