@@ -30,6 +30,11 @@ type File struct {
 	Info Info
 	Key  []byte // not to be changed
 
+	// Waits says that a read cannot be told not to wait for the disk, as on FUSE. Then it
+	// must not be tried on the ring's thread at all, and nothing but having read a range
+	// says that it is in memory. It is known once ReadNow or Probe has asked.
+	Waits bool
+
 	// Head is room for the caller's bytes, such as a rendered response head. It is
 	// empty when a version comes in, and keeps its capacity from file to file.
 	Head []byte
@@ -43,8 +48,7 @@ type File struct {
 	marks       marks // what of it was seen in the page cache
 	missed      int64 // when a piece of it was last found absent
 	noCachestat bool  // cachestat was refused for this file
-	asked       bool  // whether it can be read without waiting; if it cannot:
-	waits       bool
+	asked       bool  // the kernel has said whether it Waits
 
 	next         *File // in its bucket, or in the free list
 	older, newer *File // in the idle list: listed, and without holders
@@ -185,7 +189,7 @@ func (f *Files) add(hash uint64, key []byte, fd int, info Info, asked int64) *Fi
 	file.FD, file.Info, file.hash = fd, info, hash
 	file.Key = append(file.Key[:0], key...)
 	file.Head = file.Head[:0]
-	file.marks, file.noCachestat, file.asked, file.waits = file.marks.sized(info.Size), false, false, false
+	file.marks, file.noCachestat, file.asked, file.Waits = file.marks.sized(info.Size), false, false, false
 	file.missed = asked - int64(ResidentFor)
 	file.checked, file.used = asked, asked
 	file.refs, file.listed = 1, true

@@ -153,7 +153,7 @@ func (f *File) ask(off, end int64) Residency {
 	if !f.asked {
 		f.touch(end - 1)
 	}
-	if f.waits {
+	if f.Waits {
 		return Unknown
 	}
 	if f.noCachestat {

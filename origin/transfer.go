@@ -30,7 +30,7 @@ func (f *File) ReadNow(p []byte, off int64) (int, error) {
 	n, err := ReadNow(f.FD, p, off)
 	if !f.asked {
 		f.asked = true
-		f.waits = err == ErrUnsupported && !inMemory(f.FD)
+		f.Waits = err == ErrUnsupported && !inMemory(f.FD)
 	}
 	return n, err
 }
@@ -41,11 +41,6 @@ func inMemory(fd int) bool {
 	var st unix.Statfs_t
 	return unix.Fstatfs(fd, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
 }
-
-// Waits reports whether a read of the file cannot be told not to wait for its disk, as
-// on FUSE. Then it must not be tried on the ring's thread at all, and nothing but having
-// read a range says that it is in memory. It is known once ReadNow or Probe has asked.
-func (f *File) Waits() bool { return f.waits }
 
 // readError is the errno table of preadv2(2).
 func readError(errno unix.Errno) error {

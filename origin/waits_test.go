@@ -12,8 +12,8 @@ func TestFilesThatWait(t *testing.T) {
 	must(t, err)
 	defer proc.Close()
 	f := fileOf(int(proc.Fd()), Info{Size: 100})
-	if r := f.Probe(0, 100, 0); r != Unknown || !f.Waits() {
-		t.Errorf("%v, waits: %v; want Unknown, and that it waits", r, f.Waits())
+	if r := f.Probe(0, 100, 0); r != Unknown || !f.Waits {
+		t.Errorf("%v, waits: %v; want Unknown, and that it waits", r, f.Waits)
 	}
 	f.Mark(0, 60, 0)
 	if r := f.Probe(0, 60, 1); r != Resident {
@@ -33,7 +33,7 @@ func TestFilesThatWait(t *testing.T) {
 		"Probe":   func(f *File) { f.Probe(0, ChunkSize, 0) },
 	} {
 		f = fileOf(int(shm.Fd()), Info{Size: ChunkSize})
-		if ask(f); f.Waits() {
+		if ask(f); f.Waits {
 			t.Errorf("%s: a file in memory waits for no disk", name)
 		}
 		if r := f.Probe(0, ChunkSize, 0); r != Resident {
@@ -41,7 +41,7 @@ func TestFilesThatWait(t *testing.T) {
 		}
 	}
 	disk := openFile(t, ChunkSize)
-	if disk.ReadNow(make([]byte, 1), 0); disk.Waits() {
+	if disk.ReadNow(make([]byte, 1), 0); disk.Waits {
 		t.Error("a file of this disk can be read without waiting")
 	}
 }

@@ -301,14 +301,14 @@ func (l *loop) prepare(c *conn, o op) bool {
 		return l.ring.Send(c.fd, l.slabs.Bytes(c.slab)[c.sendOff:c.sendEnd], 0, ud)
 	case opRead:
 		p, off := l.slabs.Bytes(c.slab)[c.fillEnd:c.sendEnd], c.fillOff()
-		if c.file.Waits() {
+		if c.file.Waits {
 			return l.ring.ReadAside(c.file.FD, p, off, ud)
 		}
 		return l.ring.Read(c.file.FD, p, off, ud)
 	case opPoll:
 		return l.ring.PollOut(c.fd, ud)
 	case opPrefetch:
-		if a := c.ahead; a.file.Waits() {
+		if a := c.ahead; a.file.Waits {
 			return l.ring.ReadAside(a.file.FD, l.sink[:a.n], a.off, ud)
 		}
 		return l.ring.Prefetch(c.ahead.file.FD, c.ahead.off, uint32(c.ahead.n), l.sink, ud)

@@ -122,6 +122,7 @@ type sim struct {
 	mail    []*message // from the opener, not yet delivered
 
 	unreadable int // answers of 500 that were read whole
+	aside      int // turns in which a response waited for a file that cannot be read without waiting
 }
 
 func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func(*Config)) *sim {
@@ -214,7 +215,23 @@ func (s *sim) turn() {
 	s.deliver()
 	s.now += simStep
 	l.turn()
+	s.slowFiles()
 	s.check()
+}
+
+// slowFiles gives a fifth of the seeds a file system that cannot be told not to wait.
+func (s *sim) slowFiles() {
+	if s.seed%5 > 0 {
+		return
+	}
+	for i := range s.loop.conns {
+		if c := &s.loop.conns[i]; c.file != nil {
+			c.file.Waits = true
+			if c.state == stateParked || c.state == stateFilling {
+				s.aside++
+			}
+		}
+	}
 }
 
 // collect waits for the opener's goroutines, the only thing here that is not the
@@ -614,6 +631,7 @@ type simTally struct {
 	counts  uringtest.Counts
 	answers int
 	refused int // of them, with 500: the disk failed
+	aside   int // turns that a response waited for a file that waits
 }
 
 func (y *simTally) add(s *sim) {
@@ -631,6 +649,7 @@ func (y *simTally) add(s *sim) {
 		y.answers += complete
 	}
 	y.refused += s.unreadable
+	y.aside += s.aside
 }
 
 func (y simTally) String() string {
@@ -642,7 +661,7 @@ func (y simTally) String() string {
 // wantEverything fails if a path that the seeds are meant to take was not taken.
 func (y *simTally) wantEverything(t *testing.T) {
 	for name, n := range map[string]uint64{
-		"answers": uint64(y.answers), "parked": y.stats.Parked, "prefetches": y.stats.Prefetches, "short sends": y.stats.ShortSends,
+		"answers": uint64(y.answers), "files that wait": uint64(y.aside), "parked": y.stats.Parked, "prefetches": y.stats.Prefetches, "short sends": y.stats.ShortSends,
 		"deferred lookups": y.stats.FilesDeferred, "accept rearms": y.stats.AcceptRearms, "receive rearms": y.stats.RecvRearms, "buffers out": y.stats.BuffersOut,
 		"late": y.counts.Late, "errors": y.counts.Errors, "multishot ends": y.counts.MultishotEnds, "cancel races": y.counts.CancelRaces,
 		"made room": y.stats.Closed[ClosedForRoom], "accept pauses": y.stats.AcceptPausesBudget, "no descriptors": y.stats.AcceptPausesFiles,

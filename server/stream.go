@@ -59,10 +59,15 @@ func (l *loop) sendChunk(c *conn) int {
 
 // nextChunk is the size of the next chunk: up to the next multiple of the
 // transfer chunk in the file, so that a chunk never straddles two of the pieces by
-// which residency is known.
+// which residency is known; and where a fetch has ended early, up to there, so that
+// the next begins at what kept it from going on.
 func (l *loop) nextChunk(c *conn) int {
 	chunk := int64(l.cfg.TransferChunk)
-	return int(min(c.resp.end-c.resp.off, chunk-c.resp.off%chunk))
+	n := min(c.resp.end-c.resp.off, chunk-c.resp.off%chunk)
+	if c.resp.off < c.resp.fetched {
+		n = min(n, c.resp.fetched-c.resp.off)
+	}
+	return int(n)
 }
 
 // sendLargeHead sends the head of a large body with MSG_MORE, so that it leaves
@@ -127,7 +132,7 @@ func (l *loop) resident(c *conn, n int) bool {
 	if l.cfg.NoResidencyProbe {
 		return true
 	}
-	if c.resp.off+int64(n) <= c.resp.fetched || c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
+	if c.resp.off < c.resp.fetched || c.file.Probe(c.resp.off, int64(n), l.now.mono) == origin.Resident {
 		l.stats.ProbeHits++
 		if c.resp.cold {
 			l.readAhead(c, c.resp.off+int64(n))
@@ -169,7 +174,7 @@ func (l *loop) prefetched(c *conn, cq uring.Completion) {
 	a := c.ahead
 	c.ahead = ahead{}
 	if cq.Res > 0 {
-		if a.file.Waits() { // the bytes were read, not the last of them
+		if a.file.Waits { // the bytes were read, not the last of them
 			a.n = int(cq.Res)
 		}
 		a.file.Mark(a.off, int64(a.n), l.now.mono)

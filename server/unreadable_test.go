@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,4 +96,26 @@ func TestUnreadableBehindTheHead(t *testing.T) {
 	if s.loop.stats.Closed[ClosedFile] != 1 {
 		t.Errorf("closed: %v, want one for the file", s.loop.stats.Closed)
 	}
+}
+
+// Of a file that waits every fetch may bring less than was asked for, for as long as the
+// rest of it cannot be read: what came is sent, and the next fetch begins behind it.
+func TestShortFetchesOfAFileThatWaits(t *testing.T) {
+	s := tell(t, unix.AF_UNIX, func(c *Config) { c.OpenFileValid = time.Hour })
+	c := s.client()
+	c.say(getRequest("/o20483"))
+	s.settle()
+	s.want(c, "HTTP/1.1 200 ", false)
+	s.pass(2 * time.Second) // what was seen in memory is not believed any more
+	f, _ := s.loop.files.Lookup([]byte("o20483"), s.now)
+	f.Waits = true
+	s.loop.releaseFile(f)
+	s.kernel.SetFaults(uringtest.Faults{Short: 1})
+	c.say(getRequest("/o20483"))
+	s.turns(300, 1e5)
+	if got := c.hear(); !bytes.HasSuffix([]byte(got), s.tree.objects["o20483"]) {
+		t.Errorf("got %d bytes of %d after %d fetches", len(got), len(s.tree.objects["o20483"]), s.loop.stats.Prefetches)
+	}
+	s.kernel.Quiet()
+	s.settle()
 }
