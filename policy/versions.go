@@ -39,11 +39,7 @@ func (v Versions) Next(s *Set) (next Versions, policies []qos.Policy) {
 			own.generation = before.generation
 		}
 		next.tenants[t.ID] = own
-		for _, m := range qos.Metrics {
-			row, ok := rowOf(t, m)
-			if !ok {
-				continue
-			}
+		for _, row := range Rows(t) {
 			row.Generation = next.sets
 			if before, ok := v.limits[row.Limit()]; ok {
 				same := row
@@ -67,4 +63,15 @@ func rowOf(t *Tenant, m qos.Metric) (row qos.Policy, ok bool) {
 		return *l, true
 	}
 	return qos.Policy{Tenant: t.ID, Metric: m, Rate: qos.MaxRate, Burst: qos.MaxBurst, LocalBurst: qos.MaxBurst}, slices.Contains(counted, m)
+}
+
+// Rows are a tenant's policies in the order of qos.Metrics, without generations: its limits, and one that only counts for each of what every
+// request is charged to.
+func Rows(t *Tenant) (rows []qos.Policy) {
+	for _, m := range qos.Metrics {
+		if row, ok := rowOf(t, m); ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
