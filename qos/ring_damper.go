@@ -9,8 +9,8 @@ import (
 // move of a key costs its tenant a wait, so a worker whose lease flaps must not move keys at the pace of its flapping: it is
 // taken out once, and each further flap doubles the time it must have been there before it is taken in again.
 //
-// One place runs it, the one that proposes ring epochs: two dampers that disagree would be two rings. It is a value: time is an
-// argument, in nanoseconds on any clock that does not go back.
+// One place proposes ring epochs: two dampers that disagree would be two rings. Others may run one beside it and Adopt what was proposed, to go on
+// from there when it is their turn. It is a value: time is an argument, in nanoseconds on any clock that does not go back.
 type Damper struct {
 	cfg     DamperConfig
 	workers []damped // sorted by id; those seen within Forget, or in the ring
@@ -82,6 +82,21 @@ func (w *damped) see(now int64, up bool, forget int64) {
 	w.up, w.since = up, now
 	if !up {
 		w.flaps, w.calm = min(w.flaps+1, maxFlaps), now
+	}
+}
+
+// Adopt takes over a ring that somebody else has proposed, so that this damper's next proposal is made of it and not of its own last one.
+func (d *Damper) Adopt(now int64, ids []WorkerID) {
+	in := slices.Sorted(slices.Values(ids))
+	for _, id := range in {
+		at, known := slices.BinarySearchFunc(d.workers, id, func(w damped, id WorkerID) int { return cmp.Compare(w.id, id) })
+		if !known && len(d.workers) < MaxMembers {
+			d.workers = slices.Insert(d.workers, at, damped{id: id, up: true, since: now})
+		}
+	}
+	for i := range d.workers {
+		w := &d.workers[i]
+		_, w.in = slices.BinarySearch(in, w.id)
 	}
 }
 

@@ -38,6 +38,35 @@ func TestDamperTakesInAndOut(t *testing.T) {
 	}
 }
 
+// Whoever takes over proposing goes on from the ring that is there, whoever proposed it.
+func TestDamperAdopts(t *testing.T) {
+	const ms = 1_000_000
+	d := NewDamper(DamperConfig{})
+	for _, tc := range []struct {
+		at    int64 // ms
+		ring  string
+		there string
+		want  string
+	}{
+		{0, "abc", "abc", ""},
+		{5000, "abc", "abc", ""},  // nothing to propose
+		{6000, "abc", "ab", ""},   // c is gone
+		{6999, "abc", "ab", ""},   // not for a second yet
+		{7000, "abc", "ab", "ab"}, // out
+		{7100, "abc", "ab", ""},   // and somebody was faster: the ring is as it was, and this one tries again after Dwell
+		{7500, "abc", "ab", "ab"},
+		{8000, "abd", "ab", ""},   // another ring with a member that was never seen
+		{9000, "abd", "ab", "ab"}, // nor is it for a second
+	} {
+		d.Adopt(tc.at*ms, letters(tc.ring))
+		d.Observe(tc.at*ms, letters(tc.there))
+		got, ok := d.Propose(tc.at * ms)
+		if ok != (tc.want != "") || spell(got) != tc.want {
+			t.Errorf("at %d ms: proposed %q (%v), want %q", tc.at, got, ok, tc.want)
+		}
+	}
+}
+
 // A worker that flaps at any pace for ten minutes costs the ring a few moves, and the ring stays in use meanwhile.
 func TestDamperBoundsTheMovesOfAFlappingWorker(t *testing.T) {
 	const ms = 1_000_000
