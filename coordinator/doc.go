@@ -1,5 +1,14 @@
-// Package coordinator says what the policy is: from a file, for one worker or a rack whose workers are given the same file.
+// Package coordinator brings policies, tenants and membership to a worker, and changes of them to whoever keeps them: a file for
+// one machine or one rack (File), an etcd cluster beyond it (Etcd). It knows nothing of a worker and serves no request.
 //
-// [Watch] tells when a file may have changed; what is in it is policy.Parse's, and what becomes of it the caller's. It knows nothing of a
-// worker, serves no request, and detects no failures.
+// A policy is kept as records: one for the defaults, one for each class and one for each tenant, each a piece of the policy file's YAML
+// (Book). Every change has the next generation, one number for all records, and each record carries the generation of its last change. A
+// limit's generation is the highest of the records that it inherits from. So workers that see the same records, by whatever way they came to
+// them, give the same limit the same number, and it never falls, not even for a tenant that was removed and comes back.
+//
+// What a worker is told is a State. It is compared when it is applied and never goes backwards, within a process or, by the copy of the last good
+// one on disk, across a restart. A coordinator that cannot be reached changes nothing: the last good State stays in force and the
+// ring freezes. One that is named and has never given a policy means closed.
+//
+// The coordinator only proposes rings of owners. Whether one counts is settled between the workers (qos.Tenure).
 package coordinator
