@@ -1,0 +1,108 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyName is the file in the state directory that holds the last good State.
+const copyName = "coordinator.json"
+
+// maxCopy bounds it, in bytes.
+const maxCopy = 64 << 20
+
+// readCopy returns the State that was kept in dir; a zero one if there is none. A copy that cannot be read is an error: to go on without it could mean going
+// back to an older ring.
+func readCopy(dir string) (State, error) {
+	var s State
+	if dir == "" {
+		return s, nil
+	}
+	name := filepath.Join(dir, copyName)
+	text, err := readBounded(name, maxCopy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil {
+		s.Policy, err = s.Book.Resolve()
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("%s, the copy of the last policy and ring: %w; if it cannot be mended, remove it", name, err)
+	}
+	return s, nil
+}
+
+// writeCopy keeps a State in dir.
+func writeCopy(dir string, s State) error {
+	if dir == "" {
+		return nil
+	}
+	s.Policy = nil
+	text, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(dir, copyName), text, 0o600)
+}
+
+// readBounded reads a file of at most so many bytes.
+func readBounded(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d: is it the right file?", name, info.Size(), most)
+	}
+	return os.ReadFile(name)
+}
+
+// replaceFile puts a file in the place of another in one step, on the disk before it has the name. What reads meanwhile sees the one or the other.
+func replaceFile(name string, text []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already if all went well
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	return err
+}
+
+// lockFile takes the lock of a file, which it makes, and returns how to give it back. It waits for whoever has it.
+func lockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return func() { f.Close() }, nil // the lock goes with the descriptor
+}

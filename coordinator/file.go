@@ -1,0 +1,226 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/talon-worker/talon/policy"
+	"github.com/talon-worker/talon/qos"
+)
+
+// File is a policy file with a list of peers, for the workers of one machine or one rack. All of them are given the same file; what they must agree on
+// beside it (generations, worker epochs, the ring before) is kept in a ledger next to it, under a lock. The file detects no failures: a dead
+// owner's limits stay closed until whoever edits the peers raises ring_epoch.
+//
+// It is a Source and a Store. Its methods may be called from any goroutine.
+type File struct {
+	path string
+	now  func() time.Time
+
+	mu   sync.Mutex
+	said State // what Follow has last applied
+}
+
+// OpenFile returns the coordinator of a policy file. It need not exist yet: then there is no policy, and everything is closed.
+func OpenFile(path string) *File { return &File{path: path, now: time.Now} }
+
+// Follow is of Source. It looks when something happens to the file, and every few seconds all the same: not every file system tells.
+func (f *File) Follow(ctx context.Context, apply func(State), failed func(error)) {
+	look := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case look <- struct{}{}:
+		default:
+		}
+	}
+	if w, err := Watch(f.path, poke, failed); err != nil {
+		failed(fmt.Errorf("%w; it is looked at every %v", err, fileEvery))
+	} else {
+		defer w.Close()
+	}
+	again := time.NewTicker(fileEvery)
+	defer again.Stop()
+	last := error(nil)
+	for {
+		if err := f.step(apply); (err == nil) != (last == nil) || err != nil && err.Error() != last.Error() {
+			failed(err)
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look:
+		case <-again.C:
+		}
+	}
+}
+
+// fileEvery is how often a file is looked at unasked.
+const fileEvery = 2 * time.Second
+
+// step reads the file once and applies what is new.
+func (f *File) step(apply func(State)) error {
+	next, err := f.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	said := f.said
+	f.mu.Unlock()
+	next, stale := said.after(next)
+	if len(stale) > 0 {
+		return fmt.Errorf("%s: older than what is in force (%s): not taken", f.path, strings.Join(stale, ", "))
+	}
+	if said.Policy != nil && said.same(&next) {
+		return nil
+	}
+	f.mu.Lock()
+	f.said = next
+	f.mu.Unlock()
+	apply(next)
+	return nil
+}
+
+// read is the State that the file spells, entered into the ledger if it is new.
+func (f *File) read() (State, error) {
+	text, err := readBounded(f.path, policy.MaxFile)
+	if err != nil {
+		return State{}, err
+	}
+	records, set, err := Split(f.path, text)
+	if err != nil {
+		return State{}, err
+	}
+	var s State
+	err = f.withLedger(func(l *ledger) (changed bool, err error) {
+		if c := l.Book.ChangeTo(records, true); !c.Empty() {
+			l.enter(c, "edited", f.now())
+			changed = true
+		}
+		ring, err := l.ring(set, f.now())
+		if err != nil {
+			return changed, fmt.Errorf("%s: %w", f.path, err)
+		}
+		changed = changed || ring
+		s = State{Book: l.Book, Ring: l.Ring, Forced: l.Forced}
+		return changed, nil
+	})
+	if err == nil {
+		s.Policy, err = s.Book.Resolve()
+	}
+	return s, err
+}
+
+// Enlist is of Source: the epoch is counted in the ledger.
+func (f *File) Enlist(_ context.Context, self Member) (epoch uint64, err error) {
+	err = f.withLedger(func(l *ledger) (bool, error) {
+		l.Epochs[self.ID]++
+		epoch = l.Epochs[self.ID]
+		return true, nil
+	})
+	return epoch, err
+}
+
+// Withdraw is of Source. Who the peers are is for the file to say.
+func (f *File) Withdraw(context.Context) error { return nil }
+
+// Load is of Store.
+func (f *File) Load(context.Context) (Book, error) {
+	s, err := f.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return Book{}, ErrNoPolicy
+	}
+	return s.Book, err
+}
+
+// Save is of Store: it writes the file anew. Comments between records are lost, those inside stay.
+func (f *File) Save(_ context.Context, old Book, c Change, by string) (generation uint64, err error) {
+	err = f.withLedger(func(l *ledger) (bool, error) {
+		text, err := readBounded(f.path, policy.MaxFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		var now []Record
+		if err == nil {
+			if now, _, err = Split(f.path, text); err != nil {
+				return false, err
+			}
+		}
+		// What is in the file counts, whether a worker has seen it yet or not.
+		if l.Book.Generation != old.Generation {
+			return false, ErrConflict
+		}
+		if drift := l.Book.ChangeTo(now, true); !drift.Empty() {
+			return false, ErrConflict
+		}
+		next := l.Book.Apply(c, l.Book.Generation+1)
+		if _, err := next.Resolve(); err != nil {
+			return false, err
+		}
+		out, err := next.rewrite(text)
+		if err != nil {
+			return false, err
+		}
+		if err := replaceFile(f.path, out, f.mode()); err != nil {
+			return false, err
+		}
+		l.enter(c, by, f.now())
+		generation = l.Book.Generation
+		return true, nil
+	})
+	return generation, err
+}
+
+// mode is that of the file, or what a new one gets: it holds hashes of secrets.
+func (f *File) mode() fs.FileMode {
+	if info, err := os.Stat(f.path); err == nil {
+		return info.Mode().Perm()
+	}
+	return 0o640
+}
+
+// History is of Store.
+func (f *File) History(_ context.Context, name string) (versions []Version, err error) {
+	err = f.withLedger(func(l *ledger) (bool, error) {
+		for _, v := range slices.Backward(l.History) {
+			if name == "" || v.Name == name {
+				versions = append(versions, v)
+			}
+		}
+		return false, nil
+	})
+	return versions, err
+}
+
+// Force records that an operator takes it on himself that the rings before the present one are over. It returns the present epoch.
+func (f *File) Force(context.Context) (epoch uint64, err error) {
+	err = f.withLedger(func(l *ledger) (bool, error) {
+		if l.Ring.Epoch == 0 {
+			return false, errors.New("there is no ring: the file names no peers")
+		}
+		l.Forced, epoch = l.Ring.Epoch, l.Ring.Epoch
+		return true, nil
+	})
+	return epoch, err
+}
+
+// Ring returns the ring that the file proposes, and the newest that was forced.
+func (f *File) Ring(context.Context) (Ring, uint64, error) {
+	s, err := f.read()
+	return s.Ring, s.Forced, err
+}
+
+// voting is what later rings must know of a member list.
+func voting(epoch uint64, ids []qos.WorkerID) qos.Voting {
+	return qos.Voting{Epoch: epoch, Voters: ids[:min(len(ids), qos.MaxVoters)]}
+}
