@@ -53,13 +53,9 @@ var rooms = []room{
 		reason: "an origin knows neither tenants nor rings"},
 	{dir: "peerwire", may: "qos google.golang.org/protobuf",
 		reason: "the two planes meet only in qos"},
-<<<<<<< HEAD
 	{dir: "peerwire/genproto", may: "github.com/bufbuild/protocompile google.golang.org/protobuf",
 		reason: "it compiles messages and is in no worker"},
-	{dir: "coordinator", may: "qos go.etcd.io/etcd/client github.com/fsnotify/fsnotify",
-=======
 	{dir: "coordinator", may: "qos policy go.etcd.io/etcd go.uber.org/zap github.com/fsnotify/fsnotify go.yaml.in/yaml",
->>>>>>> 731d633 (wip)
 		reason: "it hands out policies and membership, and serves no request"},
 	{dir: "server", may: "uring sched qos origin", tests: "uring/uringtest",
 		reason: "a request knows no peers, protobuf, flags or metric names"},
