@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"time"
+	"unicode/utf8"
 
 	"github.com/talon-worker/talon/qos"
 	"golang.org/x/sys/unix"
@@ -34,6 +35,10 @@ type Config struct {
 	Logger   *slog.Logger  // nil is silence
 }
 
+func goodWorkerID(id qos.WorkerID) bool {
+	return id != "" && len(id) <= maxWorkerID && utf8.ValidString(string(id))
+}
+
 // Boottime reads CLOCK_BOOTTIME in nanoseconds: unlike CLOCK_MONOTONIC it goes on while the machine is suspended, so that views age.
 func Boottime() int64 {
 	var ts unix.Timespec
@@ -46,8 +51,8 @@ func Boottime() int64 {
 // mend checks a configuration and fills in what it leaves out.
 func (c *Config) mend() error {
 	switch {
-	case c.Worker == "" || len(c.Worker) > maxWorkerID:
-		return fmt.Errorf("worker id %q: want 1 to %d bytes", c.Worker, maxWorkerID)
+	case !goodWorkerID(c.Worker):
+		return fmt.Errorf("worker id %.100q: want 1 to %d bytes of UTF-8", c.Worker, maxWorkerID)
 	case c.Epoch == 0:
 		return errors.New("worker epoch 0: want at least 1, growing across restarts")
 	case c.Ledger == nil:

@@ -130,7 +130,7 @@ func (g *greeter) judge(conn net.Conn, h *hello) error {
 		return fmt.Errorf("%w: it speaks protocol %d and understands none before %d; this worker speaks %d", errStranger, h.version, h.oldest, protocol)
 	case h.version < oldestProtocol:
 		return fmt.Errorf("%w: it speaks protocol %d; this worker understands none before %d", errStranger, h.version, oldestProtocol)
-	case h.worker == "" || len(h.worker) > maxWorkerID || h.epoch == 0:
+	case !goodWorkerID(h.worker) || h.epoch == 0:
 		return fmt.Errorf("%w: worker id %q, epoch %d", errStranger, h.worker, h.epoch)
 	case h.worker == g.self:
 		return fmt.Errorf("%w: it has this worker's own id, %q: two processes share it", errStranger, h.worker)

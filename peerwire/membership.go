@@ -38,8 +38,8 @@ func (m *Membership) ids() []qos.WorkerID {
 // check refuses a membership that is wrong by itself.
 func (m *Membership) check() error {
 	for i := range m.Members {
-		if id := m.Members[i].ID; id == "" || len(id) > maxWorkerID {
-			return fmt.Errorf("ring %d: worker id %q: want 1 to %d bytes", m.Epoch, id, maxWorkerID)
+		if id := m.Members[i].ID; !goodWorkerID(id) {
+			return fmt.Errorf("ring %d: worker id %.100q: want 1 to %d bytes of UTF-8", m.Epoch, id, maxWorkerID)
 		}
 	}
 	_, err := qos.NewRing(m.Epoch, m.ids(), m.Replaces...)

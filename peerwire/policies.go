@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"unicode/utf8"
 
 	"github.com/talon-worker/talon/qos"
 )
+
+// maxTenant bounds a tenant's name on the wire, in bytes.
+const maxTenant = 255
 
 // known is the newest version of a policy that this worker has been given.
 type known struct {
@@ -24,6 +28,9 @@ func checkPolicies(set []qos.Policy, most int) error {
 		p := &set[i]
 		if err := p.Validate(); err != nil {
 			return err
+		}
+		if len(p.Tenant) > maxTenant || !utf8.ValidString(p.Tenant) {
+			return fmt.Errorf("policy of tenant %.40q: want a name of at most %d bytes of UTF-8, as messages between workers take it", p.Tenant, maxTenant)
 		}
 		if seen[p.Limit()] {
 			return fmt.Errorf("two policies of %v: want one", p.Limit())
