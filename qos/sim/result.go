@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/talon-worker/talon/qos"
@@ -122,14 +123,57 @@ func (r *Result) Add(o *Result) {
 	r.Refused += o.Refused
 }
 
-// stats prints the counters of production code.
-func stats(b *strings.Builder, who string, of any) {
-	fmt.Fprintln(b, who)
+// A Count is how often something came up.
+type Count struct {
+	Group, Name string
+	N           int64
+	Owed        bool // a run of many seeds has to have seen it
+}
+
+// Counts lists everything that was counted, in order.
+func (r *Result) Counts() (all []Count) {
+	for f := range numFaults {
+		all = append(all, Count{"faults", f.String(), r.Faults[f], true})
+	}
+	for b := range numBranches {
+		all = append(all, Count{"rules", b.String(), r.Branches[b], true})
+	}
+	all = append(all, counters("reporters", r.Reporter)...)
+	all = append(all, counters("owners", r.Owner)...)
+	for i := range int(qos.UnknownVersion) + 1 { // beyond these, only liars and full tables get them: see the fuzz tests
+		owed := slices.Contains([]qos.Refusal{qos.Accepted, qos.NotOwner, qos.OtherRing, qos.UnknownPolicy, qos.OldEpoch}, qos.Refusal(i))
+		all = append(all, Count{"what owners answered", qos.Refusal(i).String(), r.Refusals[i], owed})
+	}
+	return all
+}
+
+// counters lists those that production code keeps itself, whatever they are called.
+func counters(group string, of any) (all []Count) {
 	for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
-		if v.Field(i).Kind() == reflect.Uint64 {
-			fmt.Fprintf(b, "  %-44v %12d\n", v.Type().Field(i).Name, v.Field(i).Uint())
+		if name := v.Type().Field(i).Name; v.Field(i).Kind() == reflect.Uint64 {
+			all = append(all, Count{group, name, int64(v.Field(i).Uint()), name != "Bad"}) // Bad is for liars
 		}
 	}
+	return all
+}
+
+// enough is from how many seeds on the coverage is held against what is due: with fewer, the luck of the draw decides.
+const enough = 1000
+
+// due is how often each thing that is owed has to come up in so many seeds: 1,000 times in 10,000.
+func due(runs int) int64 { return int64(runs) / 10 }
+
+// Holes lists what came up less often than is due for the number of seeds: what is not tried is not proved.
+func (r *Result) Holes() (holes []string) {
+	if r.Runs < enough {
+		return nil
+	}
+	for _, c := range r.Counts() {
+		if c.Owed && c.N < due(r.Runs) {
+			holes = append(holes, fmt.Sprintf("%s: %s: only %d times, due %d", c.Group, c.Name, c.N, due(r.Runs)))
+		}
+	}
+	return holes
 }
 
 func addAll(to, from []int64) {
@@ -141,22 +185,19 @@ func addAll(to, from []int64) {
 // Table prints what was covered, a line each.
 func (r *Result) Table() string {
 	var b strings.Builder
-	line := func(name any, n int64) { fmt.Fprintf(&b, "  %-44v %12d\n", name, n) }
 	fmt.Fprintf(&b, "%d runs, %.1f virtual seconds, %d events, %d messages, sum of trace hashes %016x\n", r.Runs, float64(r.Virtual)/1e9, r.Events, r.Messages, r.Hash)
 	fmt.Fprintf(&b, "worst excess %.3f of N*b + R*d; least delivered %.3f of what was due, over %d limits; debts paid within %s\n", r.Worst, r.Delivered, r.Measured, ms(r.Paying))
-	b.WriteString("faults\n")
-	for f := range numFaults {
-		line(f, r.Faults[f])
-	}
-	b.WriteString("rules\n")
-	for i := range numBranches {
-		line(i, r.Branches[i])
-	}
-	stats(&b, "reporters", r.Reporter)
-	stats(&b, "owners", r.Owner)
-	b.WriteString("what owners answered\n")
-	for i := range int(qos.UnknownVersion) + 1 {
-		line(qos.Refusal(i), r.Refusals[i])
+	group := ""
+	for _, c := range r.Counts() {
+		if c.Group != group {
+			group = c.Group
+			b.WriteString(group + "\n")
+		}
+		short := ""
+		if c.Owed && r.Runs >= enough && c.N < due(r.Runs) {
+			short = fmt.Sprintf("  less than %d", due(r.Runs))
+		}
+		fmt.Fprintf(&b, "  %-44s %12d%s\n", c.Name, c.N, short)
 	}
 	return b.String()
 }

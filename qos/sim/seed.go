@@ -28,6 +28,7 @@ func FromSeed(seed uint64) Setup {
 		s.Measure = max(s.Measure, min(mul(400*l.Heal.Need, 1e9, min(l.Heal.Rate, l.Policy.Rate)), 2e9))
 	}
 	d.faults(&s)
+	drawer{rand.New(rand.NewPCG(seed, 0x1d1e))}.quiet(&s)
 	fill(&s)
 	sortTimed(&s)
 	return s
@@ -305,6 +306,19 @@ func (d drawer) cutOffs(s *Setup) {
 			s.Faults = append(s.Faults, Timed{min(at+d.between(30e6, 600e6), s.Faulty), Deed{Op: Rejoin, A: a % s.Workers}})
 		}
 	}
+}
+
+// quiet lets demand for a limit cease in a third of the seeds, for longer than leases and most buckets last: owners forget it and begin again. It
+// draws from a source of its own, so that seeds without it stay what they were.
+func (d drawer) quiet(s *Setup) {
+	if !d.one(3) {
+		return
+	}
+	i := d.IntN(len(s.Limits))
+	again := s.Limits[i].Demand
+	none := Demand{Need: again.Need}
+	at := d.between(50e6, s.Faulty-1000e6)
+	s.Faults = append(s.Faults, Timed{at, Deed{Op: Want, A: i, Demand: &none}}, Timed{at + d.between(700e6, 900e6), Deed{Op: Want, A: i, Demand: &again}})
 }
 
 func (d drawer) shutdowns(s *Setup) {
