@@ -26,7 +26,8 @@
 // # How to use it
 //
 //	go test ./qos/sim                                      200 seeds and the written schedules
-//	go test ./qos/sim -run TestSeeds -seeds 10000          with the coverage table, and a failure where it has holes
+//	go test ./qos/sim -run TestSeeds -seeds 10000 -v       with the coverage table, and a failure where it has holes
+//	go run ./qos/sim/cmd/seeds -seeds 1000000              in slices, with a record in bench/results
 //	go test ./qos/sim -run TestSeeds -first 4711 -seeds 1 -tell -v
 //
 // A seed that fails prints the last of these.
