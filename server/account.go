@@ -7,9 +7,11 @@ package server
 func (l *loop) finish(c *conn) {
 	l.stats.Requests[statusIndex[c.resp.status]]++
 	l.stats.Duration.Observe(l.now.mono - c.resp.start)
+	l.tally(c)
+	l.leave(c)
 	last := c.resp.head.close
 	l.dropResponse(c)
-	c.resp = response{}
+	c.resp, c.seat = response{}, nil
 	if last {
 		if c.reason == ClosedByPeer {
 			c.reason = ClosedAfter
@@ -60,9 +62,14 @@ func (l *loop) feedStarved() {
 		c := &l.conns[l.starved.pop()]
 		switch {
 		case c.state != stateStarved:
+		case c.resp.refused:
+			l.takeSlab(c)
+			l.sayRefusal(c)
+		case c.resp.planned && !c.admitted:
+			l.takeSlab(c)
+			l.deny(c, c.resp.fault)
 		case c.resp.planned:
-			c.state = stateReady
-			l.ready.push(c.slot)
+			l.resume(c)
 		default:
 			c.state = stateReading
 			c.in.tried = 0

@@ -24,6 +24,7 @@ func (c TenantContext) ID() string {
 // roster is a table of tenants in force: what a ring asks who somebody is. It is
 // immutable, and replaced whole (Server.SetTenants).
 type roster struct {
+	version   uint64           // grows from roster to roster
 	anonymous *tenant          // who comes without credentials, nil if nobody may
 	grants    map[string]grant // by token id
 	tenants   []*tenant

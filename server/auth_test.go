@@ -64,7 +64,7 @@ func TestAllow(t *testing.T) {
 		{"/a", "a", true}, {"/a", "ab", true}, {"/a/", "a", false}, {"/a/", "a/b", true}, {"/a/", "b/a/", false},
 		{"/a /b/", "b/", true}, {"/a /b/", "c", false}, {"//", "/a", true}, {"//", "a", false}, {"/A", "a", false}, {"/\xff", "\xff\x01", true},
 	} {
-		w := newWorker(&Config{AnonymousTenant: "x", Tenants: must(NewTenants([]Tenant{{ID: "x", Allow: strings.Fields(tt.allow)}}))}, nil)
+		w := testWorker(Config{AnonymousTenant: "x", Tenants: must(NewTenants([]Tenant{{ID: "x", Allow: strings.Fields(tt.allow)}}))})
 		who, _ := w.roster.Load().authenticate(nil)
 		if got := who.t.allows([]byte(tt.key)); got != tt.want {
 			t.Errorf("allow [%s], key %q: %v, want %v", tt.allow, tt.key, got, tt.want)
@@ -79,7 +79,7 @@ func TestAnonymousMustBeInTheTable(t *testing.T) {
 		table     *Tenants
 		want      string // who comes without credentials
 	}{{"", nil, ""}, {"public", nil, "public"}, {"", table, ""}, {"public", table, ""}, {"a", table, "a"}} {
-		w := newWorker(&Config{AnonymousTenant: tt.anonymous, Tenants: tt.table}, nil)
+		w := testWorker(Config{AnonymousTenant: tt.anonymous, Tenants: tt.table})
 		who, why := w.roster.Load().authenticate(nil)
 		if who.ID() != tt.want || (why == faultNone) != (tt.want != "") {
 			t.Errorf("anonymous %q, a table: %v: served as %q, %q; want %q", tt.anonymous, tt.table != nil, who.ID(), why.text(), tt.want)
@@ -124,7 +124,9 @@ func TestSetTenantsOnLiveConnections(t *testing.T) {
 		{"there are no tenants", nil, 401, 401, 200},
 		{"all is as before", old, 200, 200, 401},
 	} {
-		r.s.SetTenants(tt.table)
+		if err := r.s.SetTenants(tt.table); err != nil {
+			t.Fatal(err)
+		}
 		want(tt.why, "one", "/x", tt.one)
 		want(tt.why, "two", "/x", tt.two)
 		for _, c := range conns {
@@ -211,12 +213,19 @@ func TestAuthenticateDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// testWorker is a worker without loops.
+func testWorker(c Config) *worker {
+	c = c.withDefaults()
+	c.Rings = max(c.Rings, 1)
+	return must(newWorker(&c, nil))
+}
+
 func authBench(tenants int) *roster {
 	var list []Tenant
 	for i := range tenants {
 		list = append(list, Tenant{ID: fmt.Sprint("tenant", i), Allow: []string{"/"}, Tokens: []Token{tokenOf(fmt.Sprint("t", i))}})
 	}
-	return newWorker(&Config{Tenants: must(NewTenants(list))}, nil).roster.Load()
+	return testWorker(Config{Tenants: must(NewTenants(list))}).roster.Load()
 }
 
 // The secret is as long as "talon token new" makes it.

@@ -33,6 +33,7 @@ func (l *loop) close(c *conn, why CloseReason) {
 	if c.state == stateClosing || c.state == stateFree {
 		return
 	}
+	l.leave(c)
 	c.state, c.reason = stateClosing, why
 	l.waiting.clear(c.slot)
 	l.dead.set(c.slot, 0)
@@ -64,13 +65,14 @@ func (l *loop) tryFree(c *conn) {
 	unix.Close(c.fd)
 	l.accepting.restUntil = 0 // whoever rests for want of a descriptor has one now
 	l.dropResponse(c)
+	c.disown()
 	l.budget.Add(1)
 	l.stats.Open--
 	l.stats.Closed[c.reason]++
 	if c.reason == ClosedForRoom {
 		l.accepting.shedding--
 	}
-	*c = conn{slot: c.slot, gen: c.gen + 1, fd: -1, slab: noSlab, in: input{slab: noSlab}}
+	*c = conn{slot: c.slot, gen: c.gen + 1, fd: -1, slab: noSlab, raw: noSlab, in: input{slab: noSlab}}
 	l.free = append(l.free, c.slot)
 }
 
@@ -100,7 +102,7 @@ func (l *loop) expire(slot uint32) {
 		}
 	case stateSending, stateBlocked:
 		l.judgeDrain(c)
-	case stateOpening, stateStarved, stateFilling, stateVerifying, stateReady, stateParked:
+	case stateQueued, stateOpening, stateStarved, stateFilling, stateVerifying, stateReady, stateParked:
 		l.startDrainWindow(c) // we are slow, not the client
 	case stateLingering:
 		l.close(c, c.reason)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/qos"
+	"github.com/talon-worker/talon/sched"
 )
 
 // Config is what a worker's data plane needs to run. Zero fields take the
@@ -32,6 +34,16 @@ type Config struct {
 	// Tenants are who is served; Server.SetTenants replaces them. nil: the one
 	// anonymous tenant, who may read everything.
 	Tenants *Tenants
+
+	// Ledger holds what tenants may have over time: for every tenant a policy of
+	// read_iops and of client_egress_bytes, one that only counts where there is no limit. A
+	// tenant without is answered 503. It is made for as many rings as there are.
+	// nil: no limits. Without Tenants it is not asked.
+	Ledger *qos.Ledger
+
+	// EgressRate is what all tenants together may send, in bytes per second; they
+	// share it by their weights. 0 = no limit.
+	EgressRate int64
 
 	// CopyBelow is the largest body in bytes that is read into memory behind
 	// its header and sent by one ring SEND; larger ones go through sendfile(2).
@@ -126,6 +138,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("rings: %d is outside 1..256 (0 = one per CPU)", c.Rings)
 	case c.AnonymousTenant != "" && !validName(c.AnonymousTenant, maxTenantID, ".-_"):
 		return fmt.Errorf("anonymous-tenant: %q is no tenant's id: 1 to %d letters, digits, '.', '_' and '-'", c.AnonymousTenant, maxTenantID)
+	case c.EgressRate < 0 || c.EgressRate > sched.MaxRate:
+		return fmt.Errorf("egress-rate: %d bytes/s is outside 0..%d (0 = no limit)", c.EgressRate, int64(sched.MaxRate))
 	case c.CopyBelow > MaxCopyBelow:
 		return fmt.Errorf("copy-below: %d bytes is over the %d that a send slab holds", c.CopyBelow, MaxCopyBelow)
 	case c.TransferChunk != 0 && (c.TransferChunk < 4<<10 || c.TransferChunk > 16<<20):

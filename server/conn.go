@@ -12,12 +12,13 @@ type state uint8
 const (
 	stateFree      state = iota // not a connection
 	stateReading                // waits for a request, or the rest of one
+	stateQueued                 // waits at the door for its tenant's read_iops
 	stateOpening                // the opener looks its object up
 	stateStarved                // its response is due, or a request is here; a send slab is not
 	stateFilling                // a ring READ fetches a small body
 	stateVerifying              // all is read; the file is looked at once more
 	stateSending                // the slab's bytes are with a ring SEND
-	stateReady                  // in the ready queue: its next piece is due
+	stateReady                  // with the scheduler: its next piece is due
 	stateBlocked                // the socket is full: POLLOUT is armed
 	stateParked                 // the next chunk's pages are being read
 	stateLingering              // answered, FIN sent, discarding input
@@ -69,6 +70,20 @@ type conn struct {
 
 	in input // bytes received and not consumed
 
+	// What the request in progress is to its tenant, to admission and to the scheduler.
+	owner    *account // whose connection this is: of the latest request's tenant; nil before the first
+	seat     *seat    // its tenant on this ring, from admission until all is settled
+	admitted bool     // until leave
+	flow     bool     // the scheduler has a flow of it
+	flying   bool     // and that is in flight: with a ring SEND, or between reading and that
+	unsent   bool     // counted in loop.unsent
+	filled   bool     // the slab holds a small response that the ring has read
+	raw      uint32   // slab of the bytes of a request that waits unopened, or noSlab
+	rawLen   int      // how many
+	door     link     // its neighbours, in stateQueued
+	payload  int64    // body bytes of the piece in flight
+	refusal  refusal  // what a refused request is told
+
 	// The response in progress.
 	resp    response
 	file    *origin.File // one reference held, nil if none
@@ -100,6 +115,11 @@ type response struct {
 	tenant  TenantContext
 	planned bool  // what it will be is decided: only sending is left
 	fault   fault // if planned: what it says instead of the object
+	refused bool  // it says conn.refusal, out of turn
+	counted bool  // one read_iops is charged for it
+	opened  bool  // its head is out: the fixed part of client_egress_bytes is spent
+	fixed   int64 // of that part, what is charged and not spent yet
+	paid    int64 // body bytes of the piece in hand that are charged to client_egress_bytes
 	start   int64 // mono ns of the turn that consumed the request
 	off     int64 // next byte of the object to send
 	end     int64 // one past the last; Invariant: off <= end <= file size

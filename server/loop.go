@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/qos"
+	"github.com/talon-worker/talon/sched"
 	"github.com/talon-worker/talon/uring"
 )
 
@@ -31,17 +33,20 @@ const (
 type instant struct {
 	mono int64 // ns since the server started; deadlines and durations
 	wall int64 // ns since 1970; Date, ETag ages
+	boot int64 // ns of CLOCK_BOOTTIME, the ledger's time; only where there is one
 }
 
 // loop is one thread, its ring and everything that hangs on it. See doc.go for
 // who may touch it: nobody else.
 type loop struct {
 	worker   *worker
+	index    int // of this loop among the worker's
 	cfg      *Config
 	clock    func() instant
 	opener   *origin.Opener
 	budget   *atomic.Int64 // connections the worker may still take
 	roster   *roster       // the tenants in force in this turn
+	heeded   atomic.Uint64 // its version
 	mail     mailbox
 	counters counters // what others read of stats
 
@@ -59,9 +64,24 @@ type loop struct {
 
 	conns   []conn
 	free    []uint32 // free slots
-	ready   queue    // connections whose next chunk is due
 	starved queue    // connections that wait for a send slab
 	retry   []retry  // operations that found no room in the SQ
+
+	flows  *sched.Ring  // whose turn it is
+	more   bool         // it may be somebody's by now
+	handed []uint32     // connections whose slab was handed to the ring in the turn before
+	unsent int          // responses that have an open file and wait for their first turn
+	raws   *uring.Slabs // requests that wait as bytes
+
+	ledger  *qos.Ledger // nil: nobody has limits
+	reading uint64      // counts readings of its clock
+	waits   []*seat     // those that wait for a limit
+	lookAt  int64       // mono ns of the next look at them
+	nudged  bool        // their limits are to be asked again in this turn
+
+	anyWaits atomic.Bool // waits is not empty: news is wanted
+	nudging  atomic.Bool // news is on its way
+	news     message
 
 	unverified []uint32 // connections whose file is looked at once more at the end of the turn
 	verifying  []uint32 // the other half of a double buffer
@@ -112,8 +132,9 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 	l := &loop{
 		worker: w, cfg: cfg, clock: clock, opener: w.opener, budget: &w.budget,
 		ring: ring, listen: listen,
-		conns: make([]conn, slots), free: make([]uint32, 0, slots),
-		ready: newQueue(slots), starved: newQueue(slots), dead: newDeadlines(slots),
+		index: len(w.loops), ledger: w.ledger,
+		conns: make([]conn, slots), free: make([]uint32, 0, slots), handed: make([]uint32, 0, slots),
+		starved: newQueue(slots), dead: newDeadlines(slots),
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:   origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
 		waiting: newWaiting(slots), oldest: make([]uint32, 0, min(1+headroom, shedMost)), headroom: headroom,
@@ -122,8 +143,10 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),
 	}
 	l.mail.eventf, l.accepting.reserve = -1, -1
+	l.news.run = (*loop).hearNews
+	l.flows = w.sched.Ring(l.index, slots)
 	for i := slots - 1; i >= 0; i-- {
-		l.conns[i] = conn{slot: uint32(i), gen: 1, fd: -1, slab: noSlab, in: input{slab: noSlab}}
+		l.conns[i] = conn{slot: uint32(i), gen: 1, fd: -1, slab: noSlab, raw: noSlab, in: input{slab: noSlab}}
 		l.free = append(l.free, uint32(i))
 	}
 	if err := l.mapMemory(); err != nil {
@@ -131,6 +154,7 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 		l.mail.close()
 		return nil, err
 	}
+	w.loops = append(w.loops, l)
 	return l, nil
 }
 
@@ -140,6 +164,9 @@ func (l *loop) mapMemory() (err error) {
 	}
 	l.renewReserve()
 	if l.slabs, err = uring.NewSlabs(sendSlabs, slabSize); err != nil {
+		return err
+	}
+	if l.raws, err = uring.NewSlabs(rawSlabs, rawSize); err != nil {
 		return err
 	}
 	inSlabs, err := uring.NewSlabs(inputSlabs, inputSize)
@@ -192,10 +219,14 @@ func (l *loop) run() error {
 
 // patience is how long the next Wait may last.
 func (l *loop) patience() time.Duration {
-	if l.ready.len() > 0 || len(l.retry) > 0 || !l.wakeable || !l.mail.sleep() {
+	if l.more || len(l.retry) > 0 || !l.wakeable || !l.mail.sleep() {
 		return 0
 	}
-	wake := min(l.dead.wake(), l.acceptWake(), l.drainWake())
+	// The mailbox first: whoever moves the scheduler's clock from here on wakes it.
+	wake := min(l.dead.wake(), l.acceptWake(), l.drainWake(), l.flows.Wake())
+	if len(l.waits) > 0 {
+		wake = min(wake, l.lookAt)
+	}
 	if l.starved.len() > 0 {
 		wake = min(wake, l.relief)
 	}
@@ -209,7 +240,12 @@ func (l *loop) patience() time.Duration {
 func (l *loop) turn() {
 	l.mail.awake()
 	l.now = l.clock()
-	l.roster = l.worker.roster.Load()
+	l.heed()
+	if l.ledger != nil {
+		l.reading++
+		l.ledger.Enter(l.index)
+		defer l.ledger.Leave(l.index)
+	}
 	l.tick()
 	l.stats.Turns++
 	for {
@@ -219,12 +255,19 @@ func (l *loop) turn() {
 		}
 		l.complete(c)
 	}
+	l.noteStalled()
 	l.mail.drain(l)
 	l.dead.expired(l.now.mono, l.expire)
 	l.tryAgain()
 	l.feedStarved()
+	if len(l.waits) > 0 {
+		l.openDoors()
+	}
 	l.sendChunks()
 	l.verifyAll()
+	if len(l.waits) > 0 {
+		l.tellWaits()
+	}
 	l.keepAccepting()
 	l.keepDraining()
 }
@@ -408,7 +451,7 @@ func (l *loop) release() {
 	if l.bufs != nil {
 		l.bufs.Free()
 	}
-	for _, s := range []*uring.Slabs{l.slabs, l.ins.slabs, l.page} {
+	for _, s := range []*uring.Slabs{l.slabs, l.raws, l.ins.slabs, l.page} {
 		if s != nil {
 			s.Free()
 		}

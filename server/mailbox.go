@@ -34,6 +34,11 @@ func (m *mailbox) post(msg *message) {
 			break
 		}
 	}
+	m.rouse()
+}
+
+// rouse wakes the loop if it sleeps, without an errand.
+func (m *mailbox) rouse() {
 	if m.asleep.Swap(false) {
 		one := [8]byte{1}
 		// An eventfd write fails only when the counter is full, and then the

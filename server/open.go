@@ -127,7 +127,11 @@ func (l *loop) opened(t *openTicket) {
 	if !wanted {
 		return
 	}
-	c.opening, c.state = nil, stateReading
+	if c.opening = nil; c.raw != noSlab {
+		l.resume(c)
+		return
+	}
+	c.state = stateReading
 	c.in.tried = 0
 	l.advance(c)
 }

@@ -23,33 +23,45 @@ func (l *loop) answer(c *conn, b []byte) int {
 		return 0
 	}
 	c.heading = false
-	c.resp = response{start: l.now.mono, method: r.method}
-	c.resp.head.minor, c.resp.head.close = r.minor, !r.keepAlive || l.draining
+	if !c.admitted { // else the opener has replied
+		c.resp = response{start: l.now.mono, method: r.method}
+		c.resp.head.minor = r.minor
+	}
+	c.resp.head.close = !r.keepAlive || l.draining
 	if n < 0 {
 		l.refuse(c, r.fault, ClosedBadRequest)
 		return len(b)
 	}
 	l.startDrainWindow(c)
-	if !l.serve(c, r) {
+	if !l.serve(c, r, b[:n]) {
 		return 0
 	}
 	return n
 }
 
-// serve plans the response to a request that was read whole. It returns false if
-// that has to wait, and c.state says for what.
-func (l *loop) serve(c *conn, r *request) bool {
+// serve decides who the request is from, whether it may be worked on now, and what its response will be. head is the request's own bytes; nil says that it has
+// been admitted and waited as bytes, and that it is its turn. serve returns false if the opener has to be waited for, which needs the bytes once more; else it
+// has been planned, waits, or has been answered.
+func (l *loop) serve(c *conn, r *request, head []byte) bool {
 	tenant, why := l.roster.authenticate(r.authorization)
+	if why == faultNone && c.admitted && c.seat.account != tenant.t.account {
+		why = faultUnauthorized // the token has become another tenant's meanwhile
+	}
 	if why != faultNone {
-		return l.denyNow(c, why)
+		l.denyNow(c, why)
+		return true
 	}
 	c.resp.tenant = tenant
 	var key []byte
 	if r.method == methodGet || r.method == methodHead {
 		key, why = decodeKey(l.key[:0], r.path)
 		if why == faultNone && !tenant.t.allows(key) {
-			return l.denyNow(c, faultNotAllowed)
+			l.denyNow(c, faultNotAllowed)
+			return true
 		}
+	}
+	if !c.admitted && !l.admit(c, tenant.t, head) {
+		return true
 	}
 	switch {
 	case r.method == methodOptions:
@@ -60,26 +72,35 @@ func (l *loop) serve(c *conn, r *request) bool {
 		c.resp.fault = why
 	default:
 		f, why, parked := l.find(c, key)
-		if parked {
+		switch {
+		case parked:
 			return false
-		}
-		if c.resp.fault = why; why == faultNone {
+		case why == faultNone:
 			l.respond(c, r, f)
+		case why == faultBusy:
+			l.uncount(c)
+		}
+		if why != faultNone {
+			c.resp.fault = why
 		}
 	}
 	c.resp.planned = true
-	c.state = stateReady
-	l.ready.push(c.slot)
+	if head != nil {
+		l.push(c, c.resp.end-c.resp.off)
+	}
 	return true
 }
 
-// denyNow answers with a fault out of turn; false: a slab has to come first.
-func (l *loop) denyNow(c *conn, why fault) bool {
-	if !l.needSlab(c) {
-		return false
+// denyNow answers with a fault out of turn, a request that has been admitted too: it is so no longer.
+func (l *loop) denyNow(c *conn, why fault) {
+	if c.admitted {
+		l.uncount(c)
+		l.leave(c)
 	}
-	l.deny(c, why)
-	return true
+	c.resp.fault, c.resp.planned = why, true
+	if l.needSlab(c) {
+		l.deny(c, why)
+	}
 }
 
 // respond plans the answer to a GET or HEAD with the file f, of which it takes over
@@ -116,27 +137,6 @@ func (l *loop) respond(c *conn, r *request, f *origin.File) {
 	if r.method == methodGet {
 		c.resp.off, c.resp.end, c.resp.bodyLen = off, off+n, n
 	}
-}
-
-// dispatch takes the next step of a response whose turn it is, and returns how many
-// bytes of the turn's budget that cost.
-func (l *loop) dispatch(c *conn) int {
-	n := c.resp.bodyLen
-	if n > int64(l.cfg.CopyBelow) {
-		return l.sendChunk(c)
-	}
-	if !l.needSlab(c) {
-		return 0
-	}
-	switch {
-	case c.resp.fault != faultNone:
-		l.deny(c, c.resp.fault)
-	case n == 0:
-		l.sendHead(c)
-	default:
-		l.sendCopy(c)
-	}
-	return int(n)
 }
 
 // weakFor is how young a file must be for its ETag to be weak, in ns: its
@@ -207,6 +207,12 @@ func (l *loop) sendHead(c *conn) {
 // sendCopy reads a small body behind its head and sends both in one piece. What
 // is not in memory, the ring reads.
 func (l *loop) sendCopy(c *conn) {
+	if c.filled {
+		c.filled = false
+		c.resp.off = c.resp.end
+		l.verify(c)
+		return
+	}
 	p := l.slabs.Bytes(c.slab)
 	at := len(appendHead(p[:0], l.stamp(c)))
 	n := int(c.resp.end - c.resp.off)
@@ -221,8 +227,9 @@ func (l *loop) sendCopy(c *conn) {
 	l.verify(c)
 }
 
-// fill lets the ring read the rest of a small body.
+// fill lets the ring read the rest of a small body. The disk's time is nobody's turn.
 func (l *loop) fill(c *conn) {
+	l.ground(c, c.resp.bodyLen)
 	c.state = stateFilling
 	l.stats.Parked++
 	l.arm(c, opRead)
@@ -251,9 +258,11 @@ func (l *loop) filled(c *conn, cq uring.Completion) {
 		l.arm(c, opRead)
 		return
 	}
-	c.resp.off = c.resp.end
 	l.startDrainWindow(c)
-	l.verify(c)
+	if c.filled = !c.seat.egress.waits; !c.filled {
+		l.putSlab(c) // a tenant that waits for its limit holds no memory; it is in the page cache now
+	}
+	l.resume(c)
 }
 
 // unreadable ends a response whose object cannot be read on: err says why, 0 that the
@@ -280,22 +289,27 @@ func (l *loop) unreadable(c *conn, err unix.Errno) {
 func (l *loop) sendSlab(c *conn, n int) {
 	c.sendOff, c.sendEnd = 0, n
 	c.state, c.sending = stateSending, l.now.mono
+	if c.flying {
+		l.handed = append(l.handed, c.slot)
+	}
 	l.arm(c, opSend)
 }
 
 // slabSent takes what the socket accepted of a slab.
 func (l *loop) slabSent(c *conn, cq uring.Completion) {
 	c.pend.remove(opSend)
-	if c.state != stateSending {
-		return
+	if cq.Res > 0 {
+		c.sendOff += int(cq.Res)
 	}
 	switch err := cq.Err(); {
+	case c.state != stateSending:
+		l.land(c, c.bodyOut(), c.sendOff > 0)
+		return
 	case err == unix.EINTR || err == unix.EAGAIN:
 	case cq.Res <= 0:
+		l.land(c, c.bodyOut(), c.sendOff > 0)
 		l.close(c, ClosedReset)
 		return
-	default:
-		c.sendOff += int(cq.Res)
 	}
 	if c.sendOff < c.sendEnd {
 		l.stats.ShortSends++
@@ -304,10 +318,15 @@ func (l *loop) slabSent(c *conn, cq uring.Completion) {
 	}
 	if c.resp.off < c.resp.end { // it was the rest of a large body's head
 		l.putSlab(c)
-		c.state = stateReady
-		l.ready.push(c.slot)
+		l.resume(c)
 		return
 	}
 	l.stats.SentCopy += uint64(c.resp.bodyLen)
+	l.land(c, c.resp.bodyLen, true)
 	l.finish(c)
+}
+
+// bodyOut is how much of the body the socket has taken of a slab that holds head and body.
+func (c *conn) bodyOut() int64 {
+	return max(int64(c.sendOff)-(int64(c.sendEnd)-c.resp.bodyLen), 0)
 }

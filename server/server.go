@@ -57,7 +57,11 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.addr = addr
 	s.opener = origin.NewOpener(cfg.Origin, openerWorkers, openerQueue)
-	s.worker = newWorker(&s.cfg, s.opener)
+	if s.worker, err = newWorker(&s.cfg, s.opener); err != nil {
+		closeAll(fds)
+		s.release()
+		return nil, err
+	}
 	if err := s.makeLoops(fds); err != nil {
 		s.release()
 		return nil, err
@@ -87,7 +91,18 @@ func (s *Server) makeLoops(listeners []int) error {
 
 func (s *Server) clock() instant {
 	t := time.Now()
-	return instant{mono: int64(t.Sub(s.start)), wall: t.UnixNano()}
+	now := instant{mono: int64(t.Sub(s.start)), wall: t.UnixNano()}
+	if s.cfg.Ledger != nil {
+		now.boot = bootTime()
+	}
+	return now
+}
+
+// bootTime is CLOCK_BOOTTIME in ns: it goes on while the machine is suspended.
+func bootTime() int64 {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // it fails only for a clock that does not exist
+	return ts.Nano()
 }
 
 // Addr is the address of the data port, with the port the kernel chose.

@@ -150,7 +150,9 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 	cfg = cfg.withDefaults()
 	cfg.Rings = 1
 	s.opener = origin.NewOpener(tree.dir, 1, 64)
-	s.worker = newWorker(&cfg, s.opener)
+	if s.worker, err = newWorker(&cfg, s.opener); err != nil {
+		t.Fatal(err)
+	}
 	clock := func() instant { return instant{mono: s.now, wall: 1.7e18 + s.now} }
 	if s.loop, err = newLoop(s.worker, ring, s.listen(), clock, seed); err != nil {
 		t.Fatal(err)
@@ -331,6 +333,8 @@ func (s *sim) drain() {
 	switch {
 	case !l.stopped():
 		s.t.Errorf("seed %d: not drained: %d connections open, listener %d", s.seed, l.stats.Open, l.listen)
+	case l.raws.Held() != 0 || l.unsent != 0 || len(l.waits) != 0:
+		s.t.Errorf("seed %d: held after the end: %d requests as bytes, %d with open files, %d tenants that wait", s.seed, l.raws.Held(), l.unsent, len(l.waits))
 	case l.slabs.Held() != 0 || l.ins.slabs.Held() != 0 || l.bufs.Held() != 0:
 		s.t.Errorf("seed %d: held after the end: %d send slabs, %d input slabs, %d buffers", s.seed, l.slabs.Held(), l.ins.slabs.Held(), l.bufs.Held())
 	case len(l.free) != len(l.conns) || l.accepting.shedding != 0:
@@ -357,19 +361,18 @@ func (s *sim) check() {
 			s.t.Errorf("seed %d: slot %d in state %d waits for a request: %v", s.seed, i, c.state, waits)
 		}
 		if c.state == stateFree {
-			if c.pend != 0 || c.cancels != 0 || c.file != nil || c.slab != noSlab || !c.in.empty() || c.fd != -1 {
+			if c.pend != 0 || c.cancels != 0 || c.file != nil || c.slab != noSlab || c.raw != noSlab || c.seat != nil || c.owner != nil || c.admitted || c.flow || c.flying || c.unsent || !c.in.empty() || c.fd != -1 {
 				s.t.Errorf("seed %d: slot %d is free and holds something: %+v", s.seed, i, c)
 			}
 			continue
 		}
 		open++
-		queued := l.ready.in[i]
 		switch {
 		case c.sendOff < 0 || c.sendOff > c.sendEnd || c.resp.off > c.resp.end:
 			s.t.Errorf("seed %d: slot %d: send %d of %d, body %d of %d", s.seed, i, c.sendOff, c.sendEnd, c.resp.off, c.resp.end)
 		case c.state == stateVerifying, c.state == stateSending && !c.pend.has(opSend), c.state == stateFilling && !c.pend.has(opRead),
 			c.state == stateBlocked && !c.pend.has(opPoll), c.state == stateParked && !c.pend.has(opPrefetch),
-			c.state == stateReady && !queued, c.state == stateOpening && c.opening == nil,
+			c.state == stateReady && !c.flow, c.state == stateQueued && c.seat.door.len == 0, c.state == stateOpening && c.opening == nil,
 			c.state == stateStarved && !l.starved.in[i]:
 			s.t.Errorf("seed %d: slot %d waits in state %d for what will not come (pending %b)", s.seed, i, c.state, c.pend)
 		case c.pend.has(opSend) && c.state != stateSending && c.state != stateClosing:
@@ -378,6 +381,9 @@ func (s *sim) check() {
 	}
 	if took, a := s.worker.budget.Load(), &l.accepting; took+int64(open+a.singles) != int64(l.cfg.MaxConnections) || a.aside.Load() != int64(a.singles) {
 		s.t.Errorf("seed %d: %d places free, %d used, %d set aside (%d said), of %d", s.seed, took, open, a.singles, a.aside.Load(), l.cfg.MaxConnections)
+	}
+	if err := l.flows.Audit(); err != nil {
+		s.t.Errorf("seed %d: the scheduler: %v", s.seed, err)
 	}
 	ended := uint64(0)
 	for _, n := range l.stats.Closed {

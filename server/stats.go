@@ -120,11 +120,12 @@ const (
 	ClosedForRoom                       // waited longest when newcomers needed its place
 	ClosedBuffers                       // held receive buffers that others needed
 	ClosedDrain                         // the worker is stopping
+	ClosedBanned                        // its tenant is banned, and its policy says to close
 	numCloseReasons  = int(iota)
 )
 
 var closeReasonNames = [numCloseReasons]string{"peer", "after_response", "bad_request", "idle", "header_timeout",
-	"slow_reader", "reset", "file", "made_room", "recv_buffers", "drain"}
+	"slow_reader", "reset", "file", "made_room", "recv_buffers", "drain", "banned"}
 
 // String is the label value under which the reason is exported.
 func (r CloseReason) String() string { return closeReasonNames[r] }

@@ -9,25 +9,19 @@ import (
 	"github.com/talon-worker/talon/uring"
 )
 
-// sendChunks lets the responses that are due send one piece each, in turn, until
-// the queue is empty or the turn's budget is spent. The budget is what a request
-// may have to wait for while others are served.
-func (l *loop) sendChunks() {
-	for budget := turnChunks * l.cfg.TransferChunk; budget > 0 && l.ready.len() > 0; {
-		c := &l.conns[l.ready.pop()]
-		if c.state == stateReady {
-			budget -= l.dispatch(c)
-		}
-	}
-}
-
-// sendChunk sends the next chunk of a large body and returns how many bytes of
-// the turn's budget that cost.
-func (l *loop) sendChunk(c *conn) int {
-	n := l.nextChunk(c)
+// sendChunk sends the next chunk of a large body, at most most bytes, and returns how
+// many bytes of the turn's budget that cost.
+func (l *loop) sendChunk(c *conn, most int64) int64 {
+	n := int(c.seat.egress.piece(min(l.nextChunk(c), most)))
 	if !l.resident(c, n) {
+		l.flows.Block(c.slot)
 		return 0
 	}
+	if !l.pay(c, int64(n)) {
+		return 0
+	}
+	l.flows.Charge(c.slot, int64(n), l.now.mono)
+	l.begun(c)
 	if !c.resp.headOut && !l.sendLargeHead(c) {
 		return 0
 	}
@@ -37,11 +31,17 @@ func (l *loop) sendChunk(c *conn) int {
 	}
 	c.resp.off += int64(sent)
 	l.stats.SentSendfile += uint64(sent)
+	l.settle(c, int64(sent), true)
+	full := err == unix.EAGAIN || err == 0 && 0 < sent && sent < n
+	if full {
+		l.flows.Block(c.slot)
+	}
+	rest := c.resp.end - c.resp.off
+	l.flows.Done(c.slot, int64(sent), rest, l.now.mono)
 	switch {
-	case err == unix.EAGAIN || err == 0 && 0 < sent && sent < n:
+	case full:
 		l.block(c)
 	case err == unix.EINTR:
-		l.ready.push(c.slot)
 	case err == unix.EIO || err == unix.ENOMEM || err == unix.ESTALE: // of the file, not of the socket
 		l.close(c, ClosedFile)
 	case err != 0:
@@ -49,25 +49,24 @@ func (l *loop) sendChunk(c *conn) int {
 	case sent == 0: // the file is shorter than its head said
 		l.outdated(c.file)
 		l.close(c, ClosedFile)
-	case c.resp.off == c.resp.end:
+	case rest == 0:
+		c.flow = false
 		l.verify(c)
-	default:
-		l.ready.push(c.slot)
 	}
-	return sent
+	return int64(sent)
 }
 
 // nextChunk is the size of the next chunk: up to the next multiple of the
 // transfer chunk in the file, so that a chunk never straddles two of the pieces by
 // which residency is known; and where a fetch has ended early, up to there, so that
 // the next begins at what kept it from going on.
-func (l *loop) nextChunk(c *conn) int {
+func (l *loop) nextChunk(c *conn) int64 {
 	chunk := int64(l.cfg.TransferChunk)
 	n := min(c.resp.end-c.resp.off, chunk-c.resp.off%chunk)
 	if c.resp.off < c.resp.fetched {
 		n = min(n, c.resp.fetched-c.resp.off)
 	}
-	return int(n)
+	return n
 }
 
 // sendLargeHead sends the head of a large body with MSG_MORE, so that it leaves
@@ -78,16 +77,19 @@ func (l *loop) sendLargeHead(c *conn) bool {
 	n, err := sendMore(c.fd, b)
 	switch {
 	case err == unix.EAGAIN:
+		l.ground(c, c.resp.end-c.resp.off)
 		l.block(c)
 		return false
 	case err != 0:
+		l.ground(c, c.resp.end-c.resp.off)
 		l.close(c, ClosedReset)
 		return false
 	}
-	c.resp.headOut = true
+	c.resp.headOut, c.resp.opened = true, true
 	if n == len(b) {
 		return true
 	}
+	l.ground(c, c.resp.end-c.resp.off)
 	if !l.takeSlab(c) {
 		l.close(c, ClosedReset)
 		return false
@@ -121,8 +123,7 @@ func (l *loop) block(c *conn) {
 func (l *loop) writable(c *conn) {
 	c.pend.remove(opPoll)
 	if c.state == stateBlocked {
-		c.state = stateReady
-		l.ready.push(c.slot)
+		l.resume(c)
 	}
 }
 
@@ -196,8 +197,7 @@ func (l *loop) prefetched(c *conn, cq uring.Completion) {
 		c.resp.fetched = a.off + int64(a.n)
 	}
 	l.startDrainWindow(c)
-	c.state = stateReady
-	l.ready.push(c.slot)
+	l.resume(c)
 }
 
 // prefetchFailed reports whether the bytes cannot be had: the file has shrunk, or

@@ -203,7 +203,7 @@ func (w *wireTry) receive(t *testing.T) (open bool) {
 			return false
 		}
 		if got := describe(resp); got != want {
-			t.Errorf("%s: response %d is %s (%.80q), want %s", w.why(), i, got, body, want)
+			t.Errorf("%s: response %d is %s (%.80q; %s), want %s", w.why(), i, got, body, resp.Header.Get("Talon-Throttle"), want)
 			return false
 		}
 		w.judge(t, resp, body, asked[i])
