@@ -69,7 +69,7 @@ func versions(old Book, c Change, generation uint64, by string, now time.Time) (
 	now = now.UTC().Truncate(time.Second)
 	for _, r := range c.Set {
 		r.Generation = generation
-		out = append(out, Version{Record: r, Time: now, By: by})
+		out = append(out, Version{Record: r, New: old.Find(r.Name) == nil, Time: now, By: by})
 	}
 	for _, name := range c.Remove {
 		if r := old.Find(name); r != nil {

@@ -86,7 +86,8 @@ type Store interface {
 // Version is one record as one change left it.
 type Version struct {
 	Record
-	Removed bool      `json:"removed,omitempty"`
+	New     bool      `json:"new,omitempty"`     // there was none of that name before
+	Removed bool      `json:"removed,omitempty"` // and there is none since; Text is what it was
 	Time    time.Time `json:"time"`
 	By      string    `json:"by"` // who changed it, as far as is known
 }
