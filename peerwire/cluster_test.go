@@ -166,7 +166,9 @@ func TestRingGrows(t *testing.T) {
 		p.Tenant = name
 		all = append(all, p)
 	}
-	c := newCluster(t, 3, nil, all...)
+	limits := testLimits()
+	limits.Confirm = time.Second // what is handed over is worth something for so long, and this machine may be busy
+	c := newClusterWith(t, limits, 3, nil, all...)
 	var stops []func()
 	for i := range all {
 		stops = append(stops, c.load(i%2, all[i].Limit(), 16<<10))
@@ -179,7 +181,12 @@ func TestRingGrows(t *testing.T) {
 	r1 := must(qos.NewRing(1, []qos.WorkerID{"w1", "w2", "w3"}))
 	c.ring.Replaces = []qos.Voting{r1.Voting()} // as a coordinator that knows it says to a newcomer
 	w.boot()
+	until(t, "the newcomer is connected", func() bool {
+		s := w.node.Status()
+		return len(s.Peers) == 3 && s.Peers[0].Connected && s.Peers[1].Connected && s.Peers[2].Connected
+	})
 	for _, w := range c.workers {
+		until(t, "all act", func() bool { return w.epoch == 1 && (w.id == "w4" || w.node.Status().Acts) })
 		check(t, w.node.SetRing(w.ring()))
 	}
 	moved := 0

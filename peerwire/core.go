@@ -1,7 +1,9 @@
 package peerwire
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/talon-worker/talon/qos"
 )
@@ -110,13 +112,14 @@ func (c *core) step(now int64, in *inputs) outputs {
 	for _, q := range in.queries {
 		q <- c.status(now)
 	}
-	for to, b := range c.boxes { // any order: each peer has its own
+	for to, b := range c.boxes { // any order: sorted below
 		if !b.empty() {
 			c.parcels = append(c.parcels, parcel{to, b})
 		} else if c.peers[to] == 0 {
 			delete(c.boxes, to)
 		}
 	}
+	slices.SortFunc(c.parcels, func(a, b parcel) int { return cmp.Compare(a.to, b.to) })
 	return outputs{parcels: c.parcels, ring: members, changed: c.changed, next: next}
 }
 

@@ -123,7 +123,7 @@ func TestOneMebibyteOfNothing(t *testing.T) {
 	go io.Copy(io.Discard, conn)
 	body := bytes.Repeat([]byte{0x12, 0}, maxElements)
 	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
-	before := heap()
+	before := heapInUse()
 	for range 1 << 20 / len(frame) {
 		if _, err := conn.Write(frame); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestOneMebibyteOfNothing(t *testing.T) {
 		return w.node.Status().Counters.Forged == uint64(1<<20/len(frame)*maxElements)
 	})
 	// Four batches of 1,024 reports in flight, each about 350 bytes, and room for the answers.
-	if grown := heap() - before; grown > 8<<20 {
+	if grown := heapInUse() - before; grown > 8<<20 {
 		t.Errorf("%d bytes more in use", grown)
 	}
 	stop := c.load(0, p.Limit(), 64<<10)
@@ -142,8 +142,8 @@ func TestOneMebibyteOfNothing(t *testing.T) {
 	c.judge()
 }
 
-// heap is what is in use after a collection.
-func heap() int64 {
+// heapInUse is what is in use after a collection.
+func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -234,7 +234,7 @@ func TestThousandsKnock(t *testing.T) {
 	w := c.workers[0]
 	stop := c.load(0, p.Limit(), 64<<10)
 	c.more(p.Limit(), 4<<20, "use before")
-	before, routines, most := heap(), runtime.NumGoroutine(), 0
+	before, routines, most := heapInUse(), runtime.NumGoroutine(), 0
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for k := range 4 {
@@ -272,14 +272,14 @@ func TestThousandsKnock(t *testing.T) {
 	stop()
 	c.judge()
 	s := w.node.Status().Wire
-	t.Logf("busy %d, refused %d; %d goroutines before, %d at most; heap grew by %d", s.RefusedBusy, s.Refused, routines, most, heap()-before)
+	t.Logf("busy %d, refused %d; %d goroutines before, %d at most; heap grew by %d", s.RefusedBusy, s.Refused, routines, most, heapInUse()-before)
 	if s.RefusedBusy+s.Refused < 5000 {
 		t.Errorf("%d reset, %d refused", s.RefusedBusy, s.Refused)
 	}
 	if most > routines+2*maxGreetOne+16 {
 		t.Errorf("%d goroutines, %d before", most, routines)
 	}
-	if grown := heap() - before; grown > 16<<20 {
+	if grown := heapInUse() - before; grown > 16<<20 {
 		t.Errorf("%d bytes more in use", grown)
 	}
 }

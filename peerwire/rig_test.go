@@ -65,7 +65,11 @@ func testLimits() qos.Config {
 
 // newCluster starts n workers that know the policies and their ring.
 func newCluster(t *testing.T, n int, mend func(c *Config), policies ...qos.Policy) *cluster {
-	c := &cluster{t: t, limits: testLimits(), ring: Membership{Epoch: 1}, judges: map[qos.Limit]*judge{}, proxies: map[pair]*proxy{}, mend: mend}
+	return newClusterWith(t, testLimits(), n, mend, policies...)
+}
+
+func newClusterWith(t *testing.T, limits qos.Config, n int, mend func(c *Config), policies ...qos.Policy) *cluster {
+	c := &cluster{t: t, limits: limits, ring: Membership{Epoch: 1}, judges: map[qos.Limit]*judge{}, proxies: map[pair]*proxy{}, mend: mend}
 	for _, p := range policies {
 		c.judges[p.Limit()] = &judge{policy: p, excess: qos.NewExcess(Boottime(), p.Rate, p.Burst)}
 	}
@@ -213,12 +217,12 @@ func (c *cluster) ownerOf(limit qos.Limit) *worker {
 // until waits for something to become true.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !is() {
 		if ctx.Err() != nil {
 			buf := make([]byte, 1<<16)
-			t.Fatalf("not within half a minute: %s\n%s", what, buf[:runtime.Stack(buf, true)])
+			t.Fatalf("not within a minute: %s\n%s", what, buf[:runtime.Stack(buf, true)])
 		}
 		time.Sleep(time.Millisecond)
 	}
