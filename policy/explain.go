@@ -102,7 +102,7 @@ func explainTenant(t *Tenant, w *Worker, weights int, say func(name, format stri
 	iops, egress := t.Limit(qos.ReadIOPS), t.Limit(qos.ClientEgressBytes)
 	if iops != nil && egress != nil && iops.Limits() && egress.Limits() {
 		mean := egress.Rate / iops.Rate
-		say("which limit", "responses under %s on average meet read_iops first, larger ones client_egress_bytes", roughSize(mean))
+		say("which limit", "responses under %s on average meet read_iops first, larger ones client_egress_bytes", RoughSize(mean))
 	}
 }
 
@@ -218,7 +218,7 @@ func inHumanTerms(l *qos.Policy) string {
 		}
 		bits, unit = bits/1000, next
 	}
-	return fmt.Sprintf("%.3g %s, %s a day", bits, unit, roughSize(int64(min(float64(l.Rate)*86400, math.MaxInt64/2))))
+	return fmt.Sprintf("%.3g %s, %s a day", bits, unit, RoughSize(int64(min(float64(l.Rate)*86400, math.MaxInt64/2))))
 }
 
 // seconds is how long units take at a rate, in three digits.
@@ -243,11 +243,11 @@ func roughly(m qos.Metric, n int64) string {
 	if m.Requests() {
 		return roughCount(float64(n))
 	}
-	return roughSize(n)
+	return RoughSize(n)
 }
 
-// roughSize is a size in three digits.
-func roughSize(n int64) string {
+// RoughSize is a size in three digits, for people.
+func RoughSize(n int64) string {
 	v, unit := float64(n), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
 		if v < 1024 {

@@ -69,8 +69,8 @@ func TestWarnings(t *testing.T) {
 
 func TestRoughNumbers(t *testing.T) {
 	for want, got := range map[string]string{
-		"0B": roughSize(0), "1023B": roughSize(1023), "1KiB": roughSize(1024), "1.5KiB": roughSize(1536), "100MiB": roughSize(100 << 20),
-		"8EiB": roughSize(1<<63 - 1), "7": roughCount(7), "999": roughCount(999), "1 thousand": roughCount(1000), "1.5 million": roughCount(1.5e6),
+		"0B": RoughSize(0), "1023B": RoughSize(1023), "1KiB": RoughSize(1024), "1.5KiB": RoughSize(1536), "100MiB": RoughSize(100 << 20),
+		"8EiB": RoughSize(1<<63 - 1), "7": roughCount(7), "999": roughCount(999), "1 thousand": roughCount(1000), "1.5 million": roughCount(1.5e6),
 		"86400 trillion": roughCount(864e14), "100ms": seconds(10, 100), "1us": seconds(1, 1e6), "2min": seconds(120, 1), "10 days": seconds(864000, 1),
 		"3h": seconds(10800, 1), "0": sizeText(0), "1kB": sizeText(1000), "1000KiB": sizeText(1024000), "7B": sizeText(7),
 	} {

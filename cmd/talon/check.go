@@ -49,6 +49,13 @@ func (e *effective) world() (found problems) {
 			found = append(found, cannot("%s: %w (give host:port, for example 127.0.0.1:8080)", e.from[name].subject(name), err))
 		}
 	}
+	if e.policy != "" {
+		set, wrong := readPolicy(e.policy)
+		if len(wrong) == 0 {
+			wrong = append(onlyPeer(e.policy, set), e.fits(e.policy, set, e.leftOpen())...)
+		}
+		found = append(found, wrong...)
+	}
 	if err := uring.Probe(); err != nil {
 		found = append(found, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,9 @@ func newPolicyCheck() *cobra.Command {
 				return found
 			}
 			w := conf.judge(set)
+			if found = conf.fits(args[0], set, conf.leftOpen()); len(found) > 0 {
+				return found
+			}
 			if workers > 0 {
 				w.Workers = workers
 			}
@@ -63,7 +67,10 @@ func newPolicyCheck() *cobra.Command {
 }
 
 // policySettings are the settings of talon serve that a policy's meaning depends on.
-var policySettings = []string{"anonymous-tenant", "transfer-chunk"}
+var policySettings = append([]string{"anonymous-tenant", "transfer-chunk", "egress-rate", "tenant-weight", "tenant-queue-deadline", "tenant-queue-target"}, limiterSettings...)
+
+// limiterSettings are those of the limiter.
+var limiterSettings = []string{"sync-interval", "report-iops", "report-bytes", "snapshot-ttl", "advance", "bootstrap", "ring-confirm"}
 
 func newPolicyDiff() *cobra.Command {
 	return &cobra.Command{
@@ -113,6 +120,10 @@ func readPolicy(path string) (*policy.Set, problems) {
 	if err != nil {
 		return nil, problems{cannot("policy %w", err)}
 	}
+	return parsePolicy(path, text)
+}
+
+func parsePolicy(path string, text []byte) (*policy.Set, problems) {
 	set, err := policy.Parse(path, text)
 	var wrong policy.Problems
 	switch {
@@ -131,6 +142,40 @@ func readPolicy(path string) (*policy.Set, problems) {
 // judge is what a policy is judged by here.
 func (f *serveFlags) judge(set *policy.Set) policy.Worker {
 	return policy.Worker{
-		Limits: qos.DefaultConfig(), Chunk: int64(f.transferChunk), Workers: max(len(set.Peers), 1), Anonymous: f.anonymousTenant,
+		Limits: f.limits(), Chunk: int64(f.transferChunk), Workers: max(len(set.Peers), 1), Anonymous: f.anonymousTenant,
 	}
+}
+
+// fits lists what in a policy this worker, with these defaults, cannot do.
+func (f *serveFlags) fits(path string, set *policy.Set, open tenantDefaults) (found problems) {
+	say := func(format string, args ...any) {
+		found = append(found, problemf("%s: %s", path, fmt.Sprintf(format, args...)))
+	}
+	chunk, weights := int64(f.transferChunk), int64(0)
+	for i := range set.Tenants {
+		weights += int64(unlessOpen(set.Tenants[i].Weight, open.weight))
+	}
+	for i := range set.Tenants {
+		t := &set.Tenants[i]
+		deadline, target := unlessOpen(t.Queue.Deadline, open.queueDeadline), unlessOpen(t.Queue.Target, open.queueTarget)
+		if target >= deadline {
+			say("tenant %s: the queue's target, %v, is not under its deadline, %v; set both", t.ID, target, deadline)
+		}
+		if l := t.Limit(qos.ClientEgressBytes); l != nil && l.Limits() && l.Burst < chunk {
+			say("tenant %s: client_egress_bytes: burst %s is under one chunk (transfer-chunk %s): raise the one or lower the other",
+				t.ID, policy.FormatSize(l.Burst), policy.FormatSize(chunk))
+		}
+		if f.egressRate > 0 {
+			share := float64(f.egressRate) * float64(unlessOpen(t.Weight, open.weight)) / float64(weights)
+			if turn := time.Duration(float64(chunk) / share * 1e9); turn > deadline {
+				say("tenant %s: its share of egress-rate, %s/s, sends one chunk of %s in %v, longer than the queue's deadline, %v",
+					t.ID, policy.FormatSize(int64(share)), policy.FormatSize(chunk), turn.Round(time.Millisecond), deadline)
+			}
+		}
+		if len(found) > 100 {
+			say("and so on")
+			return found
+		}
+	}
+	return found
 }

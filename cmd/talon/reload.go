@@ -13,15 +13,20 @@ func (f *serveFlags) level() slog.Level {
 
 // reload makes the configuration again from the same command line, the same
 // environment and the file as it is now. All of it is good, or nothing changes.
+// The policy is a file of its own, and good or not by itself.
 func (w *worker) reload() {
 	next, found := w.call.resolve()
 	if len(found) > 0 {
 		w.reread.Store(&found)
 		w.log.Error("the configuration is wrong and was not read; all stays as it was", "problems", lines(found))
-		return
+	} else {
+		w.reread.Store(nil)
+		w.log.Info("configuration read again", "file", w.call.file, "changed", w.adopt(next))
 	}
-	w.reread.Store(nil)
-	w.log.Info("configuration read again", "file", w.call.file, "changed", w.adopt(next))
+	if w.tenancy != nil {
+		open := w.conf.leftOpen()
+		w.tenancy.reload(&open)
+	}
 }
 
 func lines(found problems) []string {

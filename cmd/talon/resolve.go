@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
+	"strings"
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
@@ -109,11 +111,35 @@ func (e *effective) refusals(all bool) (found problems) {
 			found = append(found, problemAt(e.from[s.name], s.name, err))
 		}
 	}
+	if name, err := e.limiterRefusal(); err != nil && (all || e.from[name].kind != fromDefault) {
+		found = append(found, problemAt(e.from[name], name, err))
+	}
+	if e.tenantQueueTarget >= e.tenantQueueDeadline && len(found) == 0 {
+		found = append(found, problemAt(e.from["tenant-queue-target"], "tenant-queue-target",
+			fmt.Errorf("%v is not under tenant-queue-deadline, %v", e.tenantQueueTarget, e.tenantQueueDeadline)))
+	}
 	if e.samePort() {
 		found = append(found, problemAt(e.from["admin"], "admin",
 			fmt.Errorf("%s and %s of --listen (%s) are one port; give each its own", e.admin, e.listen, e.from["listen"].describe("listen"))))
 	}
 	return found
+}
+
+// limiterRefusal is what the limiter's settings, which only mean something together, break, and the one to name for it.
+func (f *serveFlags) limiterRefusal() (name string, err error) {
+	limits := f.limits()
+	if err = limits.Validate(); err == nil {
+		return "", nil
+	}
+	for _, about := range []struct{ words, name string }{
+		{"snapshot TTL", "snapshot-ttl"}, {"reporter lease", "snapshot-ttl"}, {"advance", "advance"}, {"report thresholds", "report-iops"},
+		{"bootstrap", "bootstrap"}, {"ring confirmation", "ring-confirm"},
+	} {
+		if strings.HasPrefix(err.Error(), about.words) {
+			return about.name, err
+		}
+	}
+	return "sync-interval", err
 }
 
 // samePort reports whether both ports certainly collide. Names are not looked
@@ -140,6 +166,13 @@ func (e *effective) warnings(files uint64) (found []string) {
 		if c.value > e.transferChunk {
 			found = append(found, fmt.Sprintf("%s (%s) is more than transfer-chunk (%s): %s",
 				c.name, policy.FormatSize(int64(c.value)), policy.FormatSize(int64(e.transferChunk)), c.why))
+		}
+	}
+	if e.policy == "" {
+		for _, s := range e.settings() {
+			if (strings.HasPrefix(s.name, "tenant-") || slices.Contains(limiterSettings, s.name)) && e.from[s.name].kind != fromDefault {
+				found = append(found, fmt.Sprintf("%s (%s) does nothing without a policy", s.name, e.from[s.name].describe(s.name)))
+			}
 		}
 	}
 	if short := filesShort(files, e.maxConnections, e.openFiles, ringCount(e.rings)); short != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/qos"
 	"github.com/talon-worker/talon/server"
 )
 
@@ -47,10 +48,24 @@ type serveFlags struct {
 	minDrainRate               rate
 	drainDelay, drainTimeout   time.Duration
 
+	policy                                          string
+	egressRate                                      rate
+	tenantWeight, tenantQueueRequests               int
+	tenantQueueBytes                                size
+	tenantQueueDeadline, tenantQueueTarget          time.Duration
+	tenantMaxInflight, tenantMaxConnections         int
+	syncInterval, snapshotTTL, advance, ringConfirm time.Duration
+	reportIops                                      int
+	reportBytes, bootstrap                          size
+
+	metricsTenants int
+	metricsAlways  string
+
 	logLevel, logFormat string
 }
 
 func defaults() serveFlags {
+	limits := qos.DefaultConfig()
 	return serveFlags{
 		listen: "127.0.0.1:8080", admin: "127.0.0.1:9090", anonymousTenant: "public",
 		copyBelow: server.DefaultCopyBelow, transferChunk: server.DefaultTransferChunk, notSentLowat: server.DefaultNotSentLowat,
@@ -58,7 +73,12 @@ func defaults() serveFlags {
 		maxConnections: server.DefaultMaxConnections, openFiles: server.DefaultOpenFiles, openFileValid: server.DefaultOpenFileValid,
 		headerTimeout: server.DefaultHeaderTimeout, idleTimeout: server.DefaultIdleTimeout,
 		minDrainRate: server.DefaultMinDrainRate, drainTimeout: 30 * time.Second,
-		logLevel: "info", logFormat: "auto",
+		tenantWeight: 1, tenantQueueRequests: server.DefaultQueueRequests, tenantQueueBytes: server.DefaultQueueBytes,
+		tenantQueueDeadline: server.DefaultQueueDeadline, tenantQueueTarget: server.DefaultQueueTarget,
+		syncInterval: limits.SyncMin, snapshotTTL: limits.TTL, advance: limits.Advance, ringConfirm: limits.Confirm,
+		reportIops: int(limits.ReportIops), reportBytes: size(limits.ReportBytes), bootstrap: size(limits.BootstrapBytes),
+		metricsTenants: 20,
+		logLevel:       "info", logFormat: "auto",
 	}
 }
 
@@ -76,6 +96,8 @@ func (f *serveFlags) settings() []setting {
 			usage: "io_uring loops, each with a thread and a listener of its own; 0 means one per CPU"},
 		{name: "anonymous-tenant", value: (*word)(&f.anonymousTenant), check: f.checkTenant,
 			usage: "`tenant` of a request without credentials; empty answers it 401"},
+		{name: "policy", value: (*word)(&f.policy),
+			usage: "the policy `file`: who the tenants are and what they may have; it is read again when it changes. Empty: everybody is the anonymous tenant, without limits"},
 
 		{name: "copy-below", value: &f.copyBelow,
 			usage: "bodies up to this size are copied and sent with their header, larger ones go through sendfile; 0 never copies, at most 16KiB"},
@@ -104,6 +126,43 @@ func (f *serveFlags) settings() []setting {
 			usage: "after SIGTERM or SIGINT, how long to serve on while /readyz says 503; a second signal ends it"},
 		{name: "drain-timeout", value: (*span)(&f.drainTimeout), check: notNegative(&f.drainTimeout), live: true,
 			usage: "after that, how long responses in flight may take; a further signal stops at once"},
+
+		{name: "egress-rate", value: &f.egressRate,
+			usage: "bytes per second that the whole worker sends, shared by its tenants by weight; 0 means no limit"},
+		{name: "tenant-weight", value: (*number)(&f.tenantWeight), check: within(&f.tenantWeight, 1, 1000), live: true,
+			usage: "share of the worker of a tenant whose policy names none"},
+		{name: "tenant-queue-requests", value: (*number)(&f.tenantQueueRequests), check: within(&f.tenantQueueRequests, 1, 1<<20), live: true,
+			usage: "requests of one tenant that wait in the whole worker, where its policy says nothing; one more is refused"},
+		{name: "tenant-queue-bytes", value: &f.tenantQueueBytes, check: within((*int64)(&f.tenantQueueBytes), 1, 1<<40), live: true,
+			usage: "bytes of their responses together"},
+		{name: "tenant-queue-deadline", value: (*span)(&f.tenantQueueDeadline), check: between(&f.tenantQueueDeadline, time.Millisecond, time.Hour), live: true,
+			usage: "longest wait of one of them"},
+		{name: "tenant-queue-target", value: (*span)(&f.tenantQueueTarget), check: between(&f.tenantQueueTarget, time.Millisecond, time.Hour), live: true,
+			usage: "wait above which, if it lasts and the tenant's own limit is not the cause, the queue is shortened"},
+		{name: "tenant-max-inflight", value: (*number)(&f.tenantMaxInflight), check: within(&f.tenantMaxInflight, 0, 1<<20), live: true,
+			usage: "requests of one tenant that the whole worker has at a time, waiting or being answered; 0 means no bound of its own"},
+		{name: "tenant-max-connections", value: (*number)(&f.tenantMaxConnections), check: within(&f.tenantMaxConnections, 0, 1<<20), live: true,
+			usage: "connections of one tenant to the whole worker; 0 means no bound of its own"},
+
+		{name: "sync-interval", value: (*span)(&f.syncInterval),
+			usage: "shortest time between two reports of a limit in use to its owner; the longest is two and a half times that"},
+		{name: "report-iops", value: (*number)(&f.reportIops),
+			usage: "requests after which a report goes out early"},
+		{name: "report-bytes", value: &f.reportBytes,
+			usage: "bytes after which a report goes out early"},
+		{name: "snapshot-ttl", value: (*span)(&f.snapshotTTL),
+			usage: "how long a worker may act on what it has last heard from a limit's owner: the d of the bound N x b + R x d"},
+		{name: "advance", value: (*span)(&f.advance),
+			usage: "how much of the refill to come an owner grants, at most the snapshot TTL"},
+		{name: "bootstrap", value: &f.bootstrap,
+			usage: "bytes that a worker may use before it has heard from a limit's owner, at most the limit's local_burst; 4 requests likewise; 0 means none of either"},
+		{name: "ring-confirm", value: (*span)(&f.ringConfirm),
+			usage: "how long the word of a majority lets an owner act"},
+
+		{name: "metrics-tenants", value: (*number)(&f.metricsTenants), check: within(&f.metricsTenants, 0, 1000),
+			usage: "tenants with series of their own in /metrics, those that have sent most; the others are one series"},
+		{name: "metrics-tenants-always", value: (*word)(&f.metricsAlways), check: f.checkNames,
+			usage: "`tenants` that have series of their own in any case, separated by commas, at most 100"},
 
 		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel, live: true, words: logLevels,
 			usage: "least `level` to log: debug, info, warn or error"},
@@ -140,6 +199,27 @@ var tenantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func (f *serveFlags) checkTenant() error {
 	if f.anonymousTenant != "" && !tenantName.MatchString(f.anonymousTenant) {
 		return fmt.Errorf("%q is not a tenant; use up to 64 letters, digits, dots, dashes and underscores", f.anonymousTenant)
+	}
+	return nil
+}
+
+// splitNames are the members of a list that is written with commas.
+func splitNames(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+func (f *serveFlags) checkNames() error {
+	names := splitNames(f.metricsAlways)
+	for _, name := range names {
+		if !tenantName.MatchString(name) {
+			return fmt.Errorf("%q is not a tenant; write one,two", name)
+		}
+	}
+	if len(names) > 100 {
+		return fmt.Errorf("%d tenants are more than 100", len(names))
 	}
 	return nil
 }
@@ -185,6 +265,25 @@ func positive(d *time.Duration) func() error {
 	return func() error {
 		if *d <= 0 {
 			return fmt.Errorf("%v is not positive", *d)
+		}
+		return nil
+	}
+}
+
+// within refuses a number that is outside of its bounds.
+func within[T int | int64](n *T, least, most T) func() error {
+	return func() error {
+		if *n < least || *n > most {
+			return fmt.Errorf("%d is outside %d..%d", *n, least, most)
+		}
+		return nil
+	}
+}
+
+func between(d *time.Duration, least, most time.Duration) func() error {
+	return func() error {
+		if *d < least || *d > most {
+			return fmt.Errorf("%v is outside %v..%v", *d, least, most)
 		}
 		return nil
 	}
@@ -238,5 +337,29 @@ func (f *serveFlags) config() server.Config {
 		HeaderTimeout:    f.headerTimeout,
 		IdleTimeout:      f.idleTimeout,
 		MinDrainRate:     offWhenZero(int64(f.minDrainRate)),
+		EgressRate:       int64(f.egressRate),
+	}
+}
+
+// limits are the limiter's settings. Between the shortest and the longest interval lies the proposal's factor, 2 to 5 ms; a reporter counts as
+// active for at least two snapshots.
+func (f *serveFlags) limits() qos.Config {
+	c := qos.DefaultConfig()
+	c.SyncMin, c.SyncMax = f.syncInterval, f.syncInterval*5/2
+	c.ReportIops, c.ReportBytes = int64(f.reportIops), int64(f.reportBytes)
+	c.TTL, c.Advance, c.Confirm = f.snapshotTTL, f.advance, f.ringConfirm
+	c.Lease = max(c.Lease, 2*f.snapshotTTL)
+	if c.BootstrapBytes = int64(f.bootstrap); f.bootstrap == 0 {
+		c.BootstrapIops = 0
+	}
+	return c
+}
+
+// leftOpen is what holds where a policy says nothing.
+func (f *serveFlags) leftOpen() tenantDefaults {
+	return tenantDefaults{
+		weight: f.tenantWeight, queueRequests: f.tenantQueueRequests, queueBytes: int64(f.tenantQueueBytes),
+		queueDeadline: f.tenantQueueDeadline, queueTarget: f.tenantQueueTarget,
+		maxInflight: f.tenantMaxInflight, maxConnections: f.tenantMaxConnections,
 	}
 }

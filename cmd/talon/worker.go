@@ -31,6 +31,8 @@ type worker struct {
 	origin  *origin.Dir
 	admin   *admin.Server // nil when turned off
 	server  *server.Server
+	tenancy *tenancy // nil without a policy
+	limiter *limiter // nil without a policy
 	started time.Time
 	drain   drain
 }
@@ -60,6 +62,15 @@ func (w *worker) open() (err error) {
 	}
 	cfg := w.conf.config()
 	cfg.Origin, cfg.Logger = w.origin, w.log
+	if w.conf.policy != "" {
+		if err := w.openPolicy(); err != nil {
+			return err
+		}
+		if cfg.Tenants, err = w.tenancy.now.Load().table(); err != nil {
+			return err
+		}
+		cfg.Ledger, cfg.Rings = w.limiter.ledger, w.limiter.ledger.Rings()
+	}
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
 	}
@@ -85,7 +96,11 @@ func (w *worker) announce(files uint64) {
 	}
 	w.log.Info("serving", "version", b.Version, "data", w.server.Addr().String(), "admin", adminAddr,
 		"origin", w.conf.originPath(), "rings", ringCount(w.conf.rings), "policy", tenants.Note)
-	for _, warning := range w.conf.warnings(files) {
+	warnings := w.conf.warnings(files)
+	if w.tenancy != nil {
+		warnings = append(warnings, w.policyWarnings(w.tenancy.now.Load())...)
+	}
+	for _, warning := range warnings {
 		w.log.Warn(warning)
 	}
 	if w.admin != nil && !isLoopback(w.admin.Addr()) {
@@ -101,11 +116,18 @@ func (w *worker) run(signals <-chan os.Signal) error {
 	if w.admin != nil {
 		watcher.Go(w.serveAdmin)
 	}
+	if w.limiter != nil {
+		w.limiter.run(w.fenced)
+		w.tenancy.watch()
+	}
 	err := w.server.Run()
 	close(ended)
 	drainer.Wait() // the server takes no call once it is being closed
 	w.close()
 	watcher.Wait()
+	if err == nil && w.limiter != nil {
+		err = w.limiter.err
+	}
 	if err != nil {
 		return cannot("%w", err)
 	}
@@ -115,7 +137,7 @@ func (w *worker) run(signals <-chan os.Signal) error {
 
 // serveAdmin runs beside the rings; the data port goes on without it.
 func (w *worker) serveAdmin() {
-	err := w.admin.Serve(admin.Worker{
+	shown := admin.Worker{
 		Build:   build(),
 		Addr:    w.server.Addr().String(),
 		Origin:  w.conf.originPath(),
@@ -130,14 +152,29 @@ func (w *worker) serveAdmin() {
 		OriginReadable: func() error { return readable(w.conf.origin) },
 		ConfigStale:    w.stale,
 		SetLogLevel:    w.setLogLevel,
-	})
-	if err != nil {
+		Tenancy:        w.tenantState,
+		TopTenants:     w.conf.metricsTenants,
+		AlwaysTenants:  splitNames(w.conf.metricsAlways),
+	}
+	if w.tenancy != nil {
+		shown.Policy = w.policyState
+	}
+	if err := w.admin.Serve(shown); err != nil {
 		w.log.Error("the admin port has failed", "error", err)
 	}
 }
 
+// fenced ends a worker whose limits are not counted any more: whatever it served now would be beyond every limit.
+func (w *worker) fenced(err error) {
+	w.log.Error("the limiter's loop has ended; stopping at once", "error", err)
+	w.server.Drain(0)
+}
+
 // close gives back what is open, in the order in which each may still use the next.
 func (w *worker) close() {
+	if w.tenancy != nil {
+		w.tenancy.close()
+	}
 	if w.admin != nil {
 		if err := w.admin.Close(); err != nil {
 			w.log.Warn("closing the admin port", "error", err)
@@ -146,6 +183,9 @@ func (w *worker) close() {
 	if w.server != nil {
 		w.server.Close()
 	}
+	if w.limiter != nil {
+		w.limiter.close()
+	}
 	if w.origin != nil {
 		if err := w.origin.Close(); err != nil {
 			w.log.Warn("closing the origin", "error", err)
@@ -153,15 +193,22 @@ func (w *worker) close() {
 	}
 }
 
-// tenants says who requests are, as long as there is neither policy nor
-// coordinator to say more.
+// tenants says who requests are.
 func (w *worker) tenants() admin.Tenants {
-	if w.conf.anonymousTenant == "" {
+	anonymous := w.conf.anonymousTenant
+	if w.tenancy != nil {
+		p := w.tenancy.now.Load()
+		if p.set.Find(anonymous) == nil {
+			anonymous = ""
+		}
+		return admin.Tenants{Mode: "policy", Anonymous: anonymous, Note: p.note(w.tenancy.path, anonymous)}
+	}
+	if anonymous == "" {
 		return admin.Tenants{Mode: "none",
 			Note: "no policy, no coordinator, no anonymous tenant: every request is answered 401"}
 	}
-	return admin.Tenants{Mode: "anonymous", Anonymous: w.conf.anonymousTenant,
-		Note: "no policy, no coordinator: every request is tenant " + w.conf.anonymousTenant + ", without limits"}
+	return admin.Tenants{Mode: "anonymous", Anonymous: anonymous,
+		Note: "no policy, no coordinator: every request is tenant " + anonymous + ", without limits"}
 }
 
 // ringCount is what --rings means.

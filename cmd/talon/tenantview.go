@@ -1,0 +1,88 @@
+package main
+
+import (
+	"github.com/talon-worker/talon/admin"
+	"github.com/talon-worker/talon/peerwire"
+	"github.com/talon-worker/talon/qos"
+)
+
+// policyState is the policy in force, for the admin port.
+func (w *worker) policyState() admin.Policy {
+	p := w.tenancy.now.Load()
+	state := admin.Policy{
+		File: w.tenancy.path, Number: p.number, Since: p.since, Tenants: uint64(len(p.set.Tenants)), Limits: uint64(p.limited()), Rejected: w.tenancy.failed.Load(),
+	}
+	if err := w.tenancy.stale(); err != nil {
+		state.Stale = err.Error()
+	}
+	return state
+}
+
+// tenantState asks the rings and the limiter.
+func (w *worker) tenantState() (admin.Tenancy, error) {
+	var t admin.Tenancy
+	if w.tenancy == nil {
+		return t, nil
+	}
+	p, s := w.tenancy.now.Load(), w.limiter.node.Status()
+	own, limits := limiterState(&s, p)
+	t.Limiter = own
+	for i := range p.set.Tenants {
+		one := &p.set.Tenants[i]
+		t.Tenants = append(t.Tenants, admin.Tenant{
+			ID: one.ID, Class: one.Class, Weight: unlessOpen(one.Weight, p.open.weight), Generation: p.versions.Generation(one.ID), Limits: limits[one.ID],
+		})
+	}
+	return t, nil
+}
+
+// limiterState copies what the limiter knows into the admin port's shapes: its own part, and each tenant's limits.
+func limiterState(s *peerwire.Status, p *inForce) (own *admin.Limiter, limits map[string][]admin.Limit) {
+	own = &admin.Limiter{
+		Worker: string(s.Worker), Epoch: s.Epoch, Alone: s.Alone, Ring: s.Ring, Members: len(s.Members), Acts: s.Acts,
+		Reports: s.Reporter.Reports, Retries: s.Reporter.Retries, Snapshots: s.Reporter.Snapshots, Late: s.Reporter.Late,
+		Expired: s.Reporter.Expired, Applied: s.Owner.Applied,
+	}
+	cells, owned := map[qos.Limit]*qos.CellStatus{}, map[qos.Limit]*qos.LimitStatus{}
+	for i := range s.Cells {
+		cells[s.Cells[i].Key.Limit()] = &s.Cells[i]
+	}
+	for i := range s.Owned {
+		owned[s.Owned[i].Key.Limit()] = &s.Owned[i]
+	}
+	limits = map[string][]admin.Limit{}
+	for i := range p.limits {
+		l := &p.limits[i]
+		limits[l.Tenant] = append(limits[l.Tenant], adminLimit(l, cells[l.Limit()], owned[l.Limit()]))
+	}
+	return own, limits
+}
+
+func adminLimit(p *qos.Policy, cell *qos.CellStatus, meter *qos.LimitStatus) admin.Limit {
+	l := admin.Limit{
+		Metric: p.Metric.String(), Generation: p.Generation, Limited: p.Limits(), Mode: modeNames[p.Mode], OnLimit: onLimitNames[p.OnLimit], SoftRate: p.SoftRate,
+	}
+	if p.Limits() {
+		l.Rate, l.Burst, l.LocalBurst = p.Rate, p.Burst, p.LocalBurst
+	}
+	if cell != nil {
+		l.Used, l.Refused, l.Waiting, l.Room, l.Owner = cell.Total.Used(), cell.Refused, cell.Waiting, cell.Room, string(cell.Owner)
+		if cell.Age >= 0 {
+			age := float64(cell.Age) / 1e9
+			l.Age = &age
+		}
+	}
+	if meter != nil {
+		l.Cluster = &admin.Cluster{
+			Level: meter.Level, Wanted: meter.Wanted, Used: meter.Used, Reserved: meter.Reserved, Reporters: meter.Reporters, Waiting: meter.Waiting,
+			Excess: meter.Excess, Exhausted: meter.Exhausted, Violator: meter.Soft, BanLeft: float64(meter.BanLeft) / 1e9,
+		}
+	}
+	return l
+}
+
+// As a policy file writes them.
+var (
+	modeNames    = [...]string{qos.Enforce: "enforce", qos.Shadow: "shadow", qos.Off: "off"}
+	onLimitNames = [...]string{qos.Pace: "pace", qos.Reject: "reject", qos.Ban: "ban"}
+)
