@@ -141,6 +141,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	}
 	u.know(lim, s.Acknowledged.Charged)
 	u.usedKnown = s.Acknowledged.Used()
+	w.promise(u)
 	lim.level = s.Level
 	if lim.wasOff { // what was used without a limit is charged or not by when it is reported: nothing to compare with
 		return
@@ -171,25 +172,44 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 //
 // What is left is the owner's level, or what an ideal bucket has where that is more: use for which overflowing refill has paid, because nobody knew of
 // it, takes from the level a second time when it is told after all. The promises were made before.
+//
+// The sum is kept as views change, and those that grow old stay in it: only when it passes what there is to pay with are they looked for.
 func (w *World) checkPromised(k *worker, lim *limit, i int32, s *qos.RateSnapshot) {
-	promised := int64(0)
-	for _, k := range w.workers {
-		if !k.alive || k.draining {
-			continue
-		}
-		if u := k.use(i); u != nil && u.charged > 0 && u.owner == s.Mark.Owner {
-			if v := u.cell.View(); v.Fresh(k.clock.read(w.now)) {
-				promised += max(v.Ceiling()-u.usedKnown, 0)
-			}
-		}
-	}
 	advance := mul(lim.policy.Rate, int64(w.setup.Config.Advance), 1e9) + 1
 	left := max(s.Level, lim.ideal.level+lim.charged-lim.known)
 	paid := max(left+advance, lim.demand.Need) + lim.users*lim.local
+	if lim.promised <= paid && !w.thorough {
+		return
+	}
+	promised, kept := int64(0), lim.promised
+	for _, k := range w.workers {
+		u := k.use(i)
+		if u == nil || !k.alive {
+			continue
+		}
+		if w.promise(u); !k.draining && u.charged > 0 && u.owner == s.Mark.Owner {
+			promised += u.promised
+		}
+	}
+	if promised > kept {
+		w.fail("%v: workers may still spend %d, and the sum kept of it was %d", lim.name, promised, kept)
+	}
 	if promised > paid {
 		w.fail("%v: workers may still spend %d under views in force, and owner %s has level %d, an ideal bucket would have %d before what is not told, %d of advance and %d users' bursts of %d",
 			lim.name, promised, k.id, s.Level, left, advance, lim.users, lim.local)
 	}
+}
+
+// promise brings the sum of what may be spent up to date after a change of a view, or of what is known to be used under it.
+func (w *World) promise(u *use) {
+	n := int64(0)
+	if u.life.alive {
+		if v := u.cell.View(); v.Fresh(w.workers[u.life.slot].clock.read(w.now)) {
+			n = max(v.Ceiling()-u.usedKnown, 0)
+		}
+	}
+	w.limits[u.limit].promised += n - u.promised
+	u.promised = n
 }
 
 // checkAlone finds a second owner: whoever acted last must not be able to any more.

@@ -141,6 +141,7 @@ func (w *World) remade(k *worker, old *use, c *qos.Cell) *use {
 		k.life.replace(old, u)
 		old.life = &life{n: int32(len(w.lives)), slot: k.slot, uses: []*use{old}}
 		w.lives = append(w.lives, old.life)
+		w.promise(old) // nothing any more
 	}
 	for r := range u.lanes {
 		if u.lanes[r].view != nil {

@@ -223,6 +223,7 @@ func (w *World) kill(k *worker) {
 	}
 	k.held = nil
 	for _, u := range k.life.uses {
+		w.promise(u) // nothing any more
 		for r := range u.lanes {
 			u.lanes[r].waiting = 0
 		}

@@ -57,6 +57,8 @@ type limit struct {
 	known  int64 // sum of what the acting owner has applied of all incarnations' use
 	level  int64 // its level, as last seen
 
+	promised int64 // sum of the uses' parts: at least what may still be spent under views in force
+
 	demand Demand
 	period int // how often it has moved
 	turn   int // how often it was changed: older moves are void
@@ -110,6 +112,7 @@ type tally struct {
 	backKnown         int64       // refunds that some owner has taken in
 	last              *qos.Policy // that the worker knew
 	usedKnown         int64       // net use known to the acting owner
+	promised          int64       // room above that under the view in force, when it was last looked at
 	free              int64       // charged when it was last charged without a limit
 	known             int64       // charges of it applied by the acting owner; -1 not heard of yet
 	era               uint64      // of the meter, when it last charged

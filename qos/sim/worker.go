@@ -238,6 +238,7 @@ func (w *World) snapshot(k *worker, s *qos.RateSnapshot, local int64) {
 	if verdict == qos.InForce {
 		u := k.use(w.limitOf(s.Key.Limit()))
 		w.checkInForce(u, s)
+		w.promise(u)
 		w.trace(uint64(s.Ceiling()), s.Mark.Version)
 		w.retry(k, u)
 	}

@@ -46,7 +46,7 @@ type World struct {
 	result   Result
 	err      error
 	say      func(string) // what happens, for scripts; nil is silence
-	thorough bool         // charges that cannot go are tried all the same: a test's twin
+	thorough bool         // charges that cannot go are tried all the same, and sums that are kept are checked: a test's twin
 	plot     *Plot
 }
 
