@@ -17,7 +17,7 @@ import (
 )
 
 // boundRow is a row of the table of bounds: name, default, `room.constant`.
-var boundRow = regexp.MustCompile("^\\| ([^|]+) \\| ([0-9]+)( [A-Za-z]+)? \\| `([a-z]+)\\.([A-Za-z]+)` \\|")
+var boundRow = regexp.MustCompile("^\\| ([^|]+) \\| ([0-9]+)( [A-Za-z]+)? \\| `([a-z/]+)\\.([A-Za-z]+)` \\|")
 
 // unitOf is what the second column may be written in; a plain number counts.
 var unitOf = map[string]int64{"": 1, " B": 1, " KiB": 1 << 10, " MiB": 1 << 20, " s": 1e9, " ms": 1e6}
@@ -50,7 +50,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	rows := 0
-	for _, room := range []string{"server", "origin", "admin", "policy"} {
+	for _, room := range []string{"server", "origin", "admin", "policy", "cmd/talon"} {
 		rows += strings.Count(string(page), "| `"+room+".")
 	}
 	if rows != len(listed) {
