@@ -218,7 +218,7 @@ func (l *loop) open(fd int) {
 // anything, or without coming to the end of it; never one that is being answered,
 // and never one of this turn. Newcomers get their places.
 func (l *loop) shed() (closed int) {
-	l.oldest = l.waiting.oldest(l.oldest[:0], cap(l.oldest), l.now.mono)
+	l.oldest = l.waiting.oldest(l.oldest[:0], l.shedMost, l.now.mono)
 	for _, slot := range l.oldest {
 		l.accepting.shedding++
 		l.close(&l.conns[slot], ClosedForRoom)

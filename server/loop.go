@@ -88,7 +88,9 @@ type loop struct {
 	seen       glance   // the last file looked at before it was read
 	dead       deadlines
 	waiting    waiting  // who could go when the budget is spent
-	oldest     []uint32 // scratch for shed
+	oldest     []uint32 // scratch for shed and oldestHeads
+	shedMost   int      // connections closed at a time to make room
+	noHeads    uint64   // the turn in which oldestHeads last found none
 	headroom   int      // of the budget, kept free for newcomers
 
 	singleBelow int64 // of the budget: below it connections are accepted one by one
@@ -137,7 +139,7 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 		starved: newQueue(slots), dead: newDeadlines(slots),
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:   origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
-		waiting: newWaiting(slots), oldest: make([]uint32, 0, min(1+headroom, shedMost)), headroom: headroom,
+		waiting: newWaiting(slots), oldest: make([]uint32, 0, shedMost), shedMost: min(1+headroom, shedMost), headroom: headroom,
 		singleBelow: singleBelowOf(cfg.Rings), singlesMost: singlesOf(headroom, cfg.Rings),
 		requestID: seed, wallSec: math.MinInt64, counters: newCounters(),
 		key: make([]byte, 0, maxKey), headBuf: make([]byte, 0, headRoom),

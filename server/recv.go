@@ -66,6 +66,7 @@ func (l *loop) take(c *conn, id uint16, n int) {
 // that they are all of an incomplete request, and that nothing new can be read
 // from them.
 func (l *loop) keep(c *conn, b []byte, tried bool) {
+	l.makeInputRoom()
 	if l.ins.store(&c.in, b) != len(b) {
 		l.close(c, ClosedBuffers)
 		return
@@ -85,8 +86,12 @@ func (l *loop) advance(c *conn) {
 	l.ins.refill(&c.in)
 	b := l.ins.bytes(&c.in)
 	if len(b) == 0 && c.in.held > 0 { // no memory to put them in a row
-		l.close(c, ClosedBuffers)
-		return
+		l.makeInputRoom()
+		l.ins.refill(&c.in)
+		if b = l.ins.bytes(&c.in); len(b) == 0 {
+			l.close(c, ClosedBuffers)
+			return
+		}
 	}
 	if len(b) > 0 {
 		tried := c.in.tried
@@ -109,6 +114,45 @@ func (l *loop) advance(c *conn) {
 	if c.peerEOF {
 		l.close(c, ClosedByPeer)
 	}
+}
+
+// makeInputRoom sees to a free input slab. When there is none, heads that never end
+// hold them, or nearly all: those that have been incomplete longest are refused as
+// late before their time, so that who sends a head in two pieces still gets through.
+func (l *loop) makeInputRoom() {
+	if l.ins.slabs.Held() < inputSlabs || l.noHeads == l.stats.Turns {
+		return
+	}
+	heads := l.oldestHeads()
+	if len(heads) == 0 {
+		l.noHeads = l.stats.Turns
+	}
+	for _, slot := range heads {
+		l.refuseLate(&l.conns[slot])
+	}
+}
+
+// oldestHeads lists up to shedMost connections with a stored, incomplete head, the
+// one whose deadline is next first.
+func (l *loop) oldestHeads() []uint32 {
+	out, at := l.oldest[:0], l.dead.at
+	for slot := range l.conns {
+		if at[slot] == 0 || len(out) == shedMost && at[slot] >= at[out[shedMost-1]] {
+			continue
+		}
+		if c := &l.conns[slot]; !c.heading || c.state != stateReading || c.in.slab == noSlab {
+			continue
+		}
+		if len(out) < shedMost {
+			out = append(out, 0)
+		}
+		i := len(out) - 1
+		for ; i > 0 && at[out[i-1]] > at[slot]; i-- {
+			out[i] = out[i-1]
+		}
+		out[i] = uint32(slot)
+	}
+	return out
 }
 
 // awaitRequest starts the time that a connection may be silent. In a drain it is

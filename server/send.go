@@ -186,6 +186,7 @@ func (l *loop) refuseLate(c *conn) {
 	if consumeRequest(l.ins.bytes(&c.in), &l.req) < 0 {
 		why, reason = l.req.fault, ClosedBadRequest
 	}
+	l.ins.free(&c.in)
 	c.resp = response{start: l.now.mono, method: l.req.method}
 	l.refuse(c, why, reason)
 }

@@ -263,6 +263,99 @@ func TestOurOwnTimeIsNotCounted(t *testing.T) {
 	})
 }
 
+// Heads that never end hold every input slab: those that have taken longest are
+// refused as late before their time, and a head in two pieces still gets through.
+func TestTheOldestHeadsMakeRoom(t *testing.T) {
+	allowFiles(t, 5*inputSlabs)
+	s := tell(t, unix.AF_UNIX, func(c *Config) { c.MaxConnections = 2 * inputSlabs })
+	s.loop.singleBelow = 1
+	for len(s.clients) < inputSlabs {
+		for range 32 {
+			s.connect()
+		}
+		s.turns(5, 1e5)
+		for _, c := range s.clients[len(s.clients)-32:] {
+			c.say("GET /o7")
+		}
+		s.turns(5, 1e5)
+	}
+	if n := s.loop.ins.slabs.Held(); n != inputSlabs {
+		t.Fatalf("%d input slabs are held, want %d", n, inputSlabs)
+	}
+	late := s.client()
+	late.say("GET /o7")
+	s.settle()
+	for i, c := range s.clients[:inputSlabs] {
+		if i < shedMost {
+			s.want(c, "HTTP/1.1 408 ", true)
+		} else {
+			s.want(c, "", false)
+		}
+	}
+	late.say("00 HTTP/1.1\r\nHost: h\r\n\r\n")
+	s.settle()
+	s.want(late, "HTTP/1.1 200 ", false)
+	s.wantClosed(ClosedBuffers, 0)
+}
+
+// A client that has been judged once is not judged by a window in which it waited for
+// the disk: the next one begins when the bytes are here.
+func TestTheDiskIsNotTheClientsFault(t *testing.T) {
+	s := tell(t, unix.AF_UNIX, func(c *Config) { c.MinDrainRate, c.TransferChunk = 1<<10, 64<<10 })
+	path := filepath.Join(s.tree.path, "big")
+	content := pattern(2<<20, 3)
+	f, err := os.Create(path)
+	for at := 0; at < len(content) && err == nil; at += 16 << 10 { // small folios: one that a socket holds is not evicted
+		_, err = f.Write(content[at : at+16<<10])
+	}
+	if err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	syncTree(t, s.tree.path)
+	c := s.client()
+	c.say(getRequest("/big"))
+	s.pass(8 * time.Second)
+	if s.count(stateBlocked) != 1 {
+		t.Fatal("the socket is not full")
+	}
+	conn := &s.loop.conns[0]
+	for i := range s.loop.conns {
+		if s.loop.conns[i].state == stateBlocked {
+			conn = &s.loop.conns[i]
+		}
+	}
+	evict(t, path)
+	s.kernel.SetFaults(uringtest.Faults{Late: 1, MaxLate: 60})
+	for before := -1; before != len(c.got); { // room in the socket, which we hear of late
+		before = len(c.got)
+		c.read(len(s.readBuf))
+	}
+	s.turns(1, 2200e6)
+	if conn.state != stateBlocked || conn.taken == unknown {
+		t.Fatalf("the client has not been judged: state %d", conn.state)
+	}
+	for i := 0; i < 500 && (conn.state == stateBlocked || conn.state == stateReady); i++ { // the rest of a chunk that is known to be in memory
+		s.turns(1, 1e6)
+	}
+	if conn.state != stateParked {
+		t.Fatalf("the response does not wait for the disk: state %d, %v", conn.state, conn.reason)
+	}
+	s.turns(1, 9e9)
+	for i := 0; i < 500 && conn.state == stateParked; i++ {
+		s.turns(1, 1e6)
+	}
+	s.kernel.Quiet()
+	s.pass(9 * time.Second)
+	s.wantClosed(ClosedSlow, 0)
+	for i := 0; i < 100 && !bytes.HasSuffix(c.got, content); i++ {
+		c.hear()
+		s.turns(5, 1e6)
+	}
+	if !bytes.HasSuffix(c.got, content) {
+		t.Errorf("got %d bytes, closed %v", len(c.got), s.loop.stats.Closed)
+	}
+}
+
 // After our FIN a client may send for 2 s and no longer.
 func TestLingerIsBounded(t *testing.T) {
 	s := tell(t, unix.AF_UNIX)
