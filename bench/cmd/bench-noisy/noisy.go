@@ -25,7 +25,7 @@ type tenant struct {
 // newTenants are the aggressor, and victims with few connections and more weight.
 func newTenants(aggressor int) []tenant {
 	make := func(id string, weight, conns int) tenant {
-		fields := fmt.Sprintf("weight: %d, max_connections: 10000, max_inflight: 10000, queue: {requests: 10000, bytes: 64GiB, deadline: 60s, target: 60s}", weight)
+		fields := fmt.Sprintf("weight: %d, max_connections: 10000, max_inflight: 10000, queue: {requests: 10000, bytes: 64GiB, deadline: 60s, target: 59s}", weight)
 		return tenant{bed.NewTenant(id, fields), weight, conns}
 	}
 	return []tenant{make("aggressor", 1, aggressor), make("victim1", 1, 8), make("victim2", 2, 16), make("victim4", 4, 32)}
