@@ -36,6 +36,10 @@ func fill(v reflect.Value, rng *rand.Rand) {
 		for i := range v.Len() {
 			fill(v.Index(i), rng)
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), rng)
+		}
 	case reflect.String:
 		v.SetString(fmt.Sprintf("%x", 1+rng.Uint64()))
 	case reflect.Bool:
@@ -124,6 +128,9 @@ func TestFramesAreCut(t *testing.T) {
 func TestLargestHandOverFits(t *testing.T) {
 	h := drawBatch(1).handOvers[0]
 	h.Limit.Tenant = strings.Repeat("t", maxTenant)
+	for i := range h.Wanted {
+		h.Wanted[i] = math.MaxInt64
+	}
 	r := h.Reporters[0]
 	r.From.Worker = qos.WorkerID(strings.Repeat("w", maxWorkerID))
 	for _, n := range []*int64{&r.Stamp, &r.Total.Charged, &r.Total.Refunded, &r.Lapsed, &r.Wanted, &r.Reserved} {

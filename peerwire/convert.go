@@ -124,8 +124,9 @@ func handOverOf(w *peerpb.HandOver) qos.HandOver {
 	h := qos.HandOver{
 		Limit: qos.Limit{Tenant: w.TenantId, Metric: metricOf(w.Metric)}, Generation: w.PolicyGeneration,
 		FromRing: w.FromRing, ToRing: w.ToRing, ToEpoch: w.ToWorkerEpoch, Part: int(w.Part), Parts: int(w.Parts),
-		Level: w.Level, Remainder: w.Remainder, Orphans: w.Orphans, Mark: markOf(w.Mark),
+		Level: w.Level, Remainder: w.Remainder, Orphans: w.Orphans, Mark: markOf(w.Mark), SoftLeft: w.SoftLeft, BanLeft: w.BanLeft,
 	}
+	copy(h.Wanted[:], w.Wanted) // what another version counts in more parts is cut, in fewer it is zero
 	for _, r := range w.Reporters {
 		h.Reporters = append(h.Reporters, qos.HandOverReporter{
 			From:       qos.ReporterID{Worker: qos.WorkerID(r.WorkerId), Epoch: r.WorkerEpoch, Cell: r.Cell},
@@ -207,7 +208,7 @@ func (e *encoder) encode(b *batch) []byte {
 	}
 	for i := range b.handOvers {
 		h := handOverMessage(&b.handOvers[i])
-		e.add(fieldHandOvers, h, 3+len(h.Reporters)) // its tenant and its mark have a length, too
+		e.add(fieldHandOvers, h, 4+len(h.Reporters)) // its tenant, mark and wanted use have a length, too
 	}
 	e.end()
 	return e.buf
@@ -302,6 +303,7 @@ func handOverMessage(h *qos.HandOver) *peerpb.HandOver {
 		TenantId: h.Limit.Tenant, Metric: uint32(h.Limit.Metric), PolicyGeneration: h.Generation,
 		FromRing: h.FromRing, ToRing: h.ToRing, ToWorkerEpoch: h.ToEpoch, Part: int32(h.Part), Parts: int32(h.Parts),
 		Level: h.Level, Remainder: h.Remainder, Orphans: h.Orphans, Mark: fillMark(&peerpb.Mark{}, &peerpb.OwnerEpoch{}, h.Mark),
+		Wanted: h.Wanted[:], SoftLeft: h.SoftLeft, BanLeft: h.BanLeft,
 	}
 	for i := range h.Reporters {
 		r := &h.Reporters[i]

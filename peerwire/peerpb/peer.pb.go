@@ -1134,6 +1134,9 @@ type HandOver struct {
 	Orphans          int64                  `protobuf:"varint,11,opt,name=orphans,proto3" json:"orphans,omitempty"`
 	Mark             *Mark                  `protobuf:"bytes,12,opt,name=mark,proto3" json:"mark,omitempty"`
 	Reporters        []*HandOverReporter    `protobuf:"bytes,13,rep,name=reporters,proto3" json:"reporters,omitempty"`
+	Wanted           []int64                `protobuf:"varint,14,rep,packed,name=wanted,proto3" json:"wanted,omitempty"`              // what the cluster asked for in the last tenths of a second, the newest first
+	SoftLeft         int64                  `protobuf:"varint,15,opt,name=soft_left,json=softLeft,proto3" json:"soft_left,omitempty"` // ns for which the tenant stays listed as a violator
+	BanLeft          int64                  `protobuf:"varint,16,opt,name=ban_left,json=banLeft,proto3" json:"ban_left,omitempty"`    // ns for which it stays banned
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1257,6 +1260,27 @@ func (x *HandOver) GetReporters() []*HandOverReporter {
 		return x.Reporters
 	}
 	return nil
+}
+
+func (x *HandOver) GetWanted() []int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *HandOver) GetSoftLeft() int64 {
+	if x != nil {
+		return x.SoftLeft
+	}
+	return 0
+}
+
+func (x *HandOver) GetBanLeft() int64 {
+	if x != nil {
+		return x.BanLeft
+	}
+	return 0
 }
 
 // HandOverReporter is one reporter of a HandOver.
@@ -1505,7 +1529,7 @@ const file_peer_proto_rawDesc = "" +
 	"\fworker_epoch\x18\x02 \x01(\x04R\vworkerEpoch\x12\x1d\n" +
 	"\n" +
 	"ring_epoch\x18\x03 \x01(\x04R\tringEpoch\x12\x14\n" +
-	"\x05stamp\x18\x04 \x01(\x03R\x05stamp\"\xaa\x03\n" +
+	"\x05stamp\x18\x04 \x01(\x03R\x05stamp\"\xfa\x03\n" +
 	"\bHandOver\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\rR\x06metric\x12+\n" +
@@ -1520,7 +1544,10 @@ const file_peer_proto_rawDesc = "" +
 	" \x01(\x03R\tremainder\x12\x18\n" +
 	"\aorphans\x18\v \x01(\x03R\aorphans\x12'\n" +
 	"\x04mark\x18\f \x01(\v2\x13.talon.peer.v1.MarkR\x04mark\x12=\n" +
-	"\treporters\x18\r \x03(\v2\x1f.talon.peer.v1.HandOverReporterR\treporters\"\x80\x03\n" +
+	"\treporters\x18\r \x03(\v2\x1f.talon.peer.v1.HandOverReporterR\treporters\x12\x16\n" +
+	"\x06wanted\x18\x0e \x03(\x03R\x06wanted\x12\x1b\n" +
+	"\tsoft_left\x18\x0f \x01(\x03R\bsoftLeft\x12\x19\n" +
+	"\bban_left\x18\x10 \x01(\x03R\abanLeft\"\x80\x03\n" +
 	"\x10HandOverReporter\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12!\n" +
 	"\fworker_epoch\x18\x02 \x01(\x04R\vworkerEpoch\x12\x12\n" +
