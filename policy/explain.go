@@ -151,7 +151,8 @@ func Warnings(s *Set, w *Worker) (all []Warning) {
 			say(`it may read nothing: write  allow: ["/"]  or prefixes`)
 		}
 		for _, prefix := range t.Allow {
-			if prefix[len(prefix)-1] != '/' {
+			// A dot in the last part is taken for a file's name.
+			if last := prefix[strings.LastIndexByte(prefix, '/')+1:]; last != "" && !strings.Contains(last, ".") {
 				say("allow %s allows %sANYTHING, too, not only what is beneath %s/", prefix, prefix, prefix)
 			}
 		}

@@ -53,7 +53,11 @@ func limiterState(s *peerwire.Status, p *inForce) (own *admin.Limiter, limits ma
 	limits = map[string][]admin.Limit{}
 	for i := range p.limits {
 		l := &p.limits[i]
-		limits[l.Tenant] = append(limits[l.Tenant], adminLimit(l, cells[l.Limit()], owned[l.Limit()]))
+		cell, meter := cells[l.Limit()], owned[l.Limit()]
+		if meter == nil && cell != nil && cell.Owner == s.Worker { // nobody has asked for it yet, or for a long time
+			meter = &qos.LimitStatus{Level: l.Burst}
+		}
+		limits[l.Tenant] = append(limits[l.Tenant], adminLimit(l, cell, meter))
 	}
 	return own, limits
 }
