@@ -71,7 +71,7 @@ func newCore(cfg *Config, now int64) (*core, error) {
 	if c.owner, err = qos.NewOwner(cfg.Limits, cfg.Worker, cfg.Epoch); err != nil {
 		return nil, err
 	}
-	c.voter = qos.NewVoter(cfg.Worker, now, int64(cfg.Limits.Confirm))
+	c.voter = qos.NewVoter(cfg.Worker, cfg.Epoch, now, int64(cfg.Limits.Confirm))
 	c.tenure = qos.NewTenure(cfg.Worker, cfg.Epoch, int64(cfg.Limits.Confirm))
 	return c, nil
 }

@@ -23,8 +23,9 @@ import (
 // a key had two owners for as long as the partition lasted.
 //
 // A worker id can have two incarnations that live: one was stopped, its lease ran out, it was started elsewhere, and it wakes up. A voter answers
-// only the newest incarnation of an id that has asked it, and an incarnation acts from F after a majority has noted it; until then the one before
-// may still be acting on what it was told.
+// only the newest incarnation of an id that has asked it, and its word counts from F after it has noted the incarnation that asks: until then the one
+// before may still be acting on what it was told. A voter that was started again has forgotten what it noted, so that what it says counts anew from F
+// after it has noted the incarnation again.
 //
 // It rests on one promise from outside: the coordinator never shows a worker an older ring than it has shown that worker before, not
 // across a restart either (an etcd read is linearizable; a file and the copy on disk do not go back).
@@ -40,6 +41,7 @@ type Ask struct {
 // An Answer is a voter's reply.
 type Answer struct {
 	Voter       WorkerID
+	VoterEpoch  uint64 // the voter's own incarnation: a later one has forgotten whom the ones before have noted
 	Incarnation uint64 // of the worker that asked: the newest that this voter knows
 	Epoch       uint64 // the newest ring the voter knows; 0 while it is silent: it has noted the incarnation, no more
 	Stamp       int64  // of the Ask
@@ -48,15 +50,16 @@ type Answer struct {
 // A Voter is the answering side of one worker incarnation.
 type Voter struct {
 	id    WorkerID
+	life  uint64              // the worker's epoch
 	epoch uint64              // newest ring known; never falls
 	from  int64               // silent before, ns
 	seen  map[WorkerID]uint64 // newest incarnation that has asked; at most MaxMembers
 }
 
-// NewVoter returns the voter of a worker that starts at now (ns) and knows no ring yet. It is silent for confirm (F, ns): its earlier
-// incarnation may have answered with an epoch that this one has yet to learn, and the owner that got that answer may act on it so long.
-func NewVoter(id WorkerID, now, confirm int64) *Voter {
-	return &Voter{id: id, from: now + allowance(confirm), seen: map[WorkerID]uint64{}}
+// NewVoter returns the voter of a worker incarnation that starts at now (ns) and knows no ring yet; epoch is the worker's. It is silent for confirm (F, ns): its
+// earlier incarnation may have answered with an epoch that this one has yet to learn, and the owner that got that answer may act on it so long.
+func NewVoter(id WorkerID, epoch uint64, now, confirm int64) *Voter {
+	return &Voter{id: id, life: epoch, from: now + allowance(confirm), seen: map[WorkerID]uint64{}}
 }
 
 // Learn takes note of a ring epoch. Older ones are ignored.
@@ -72,7 +75,7 @@ func (v *Voter) Answer(now int64, a Ask) (Answer, bool) {
 		return Answer{}, false
 	}
 	v.seen[a.Worker] = a.Incarnation
-	answer := Answer{Voter: v.id, Incarnation: a.Incarnation, Stamp: a.Stamp}
+	answer := Answer{Voter: v.id, VoterEpoch: v.life, Incarnation: a.Incarnation, Stamp: a.Stamp}
 	if now >= v.from {
 		answer.Epoch = v.epoch
 	}
@@ -92,6 +95,7 @@ type Tenure struct {
 	heard   []heard   // one for each voter of the ring and of those it replaces, sorted
 	closing []closing // one for each replaced ring, newest first
 	newest  uint64    // highest epoch any voter has answered
+	now     int64     // newest seen, ns
 }
 
 // heard is the last word of one voter.
@@ -104,6 +108,7 @@ type heard struct {
 	votes bool   // in the present ring
 	noted bool   // it has noted this incarnation, and answers none before it
 	since int64  // when that was heard
+	life  uint64 // the incarnation of the voter that has
 }
 
 // closing is a replaced ring on its way out.
@@ -175,6 +180,7 @@ func (t *Tenure) Newest() uint64 { return t.newest }
 // Poll appends to dst the voters to send an Ask to at now. Each is asked again after F/5: four answers may be lost before an
 // owner that is current stops.
 func (t *Tenure) Poll(now int64, dst []WorkerID) []WorkerID {
+	t.now = max(t.now, now)
 	for i := range t.heard {
 		h := &t.heard[i]
 		if h.ever && now-h.sent < t.confirm/5 || !t.matters(h) {
@@ -209,8 +215,12 @@ func (t *Tenure) Answered(now int64, a Answer) {
 		return
 	}
 	h := &t.heard[i]
-	if !h.noted {
-		h.noted, h.since = true, now
+	if h.noted && a.VoterEpoch < h.life {
+		return
+	}
+	t.now = max(t.now, now)
+	if !h.noted || a.VoterEpoch > h.life {
+		h.noted, h.since, h.life = true, now, a.VoterEpoch
 	}
 	if a.Epoch == 0 || a.Epoch < h.epoch {
 		return
@@ -243,10 +253,13 @@ func (t *Tenure) close(now int64) {
 }
 
 // Confirmed reports whether a majority of the ring's voters has confirmed its epoch within the last F.
-func (t *Tenure) Confirmed(now int64) bool { return now < t.Until() }
+func (t *Tenure) Confirmed(now int64) bool {
+	t.now = max(t.now, now)
+	return now < t.Until()
+}
 
 // Until returns when the confirmation runs out (ns), if no voter answers any more: F after the newest ask that, with all newer ones, a majority
-// has answered with the ring's epoch. math.MinInt64 while no majority has.
+// has answered with the ring's epoch. math.MinInt64 while no majority has, or that is over. A voter counts from F after it has noted this incarnation.
 func (t *Tenure) Until() int64 {
 	if t.ring == nil {
 		return math.MinInt64
@@ -254,7 +267,7 @@ func (t *Tenure) Until() int64 {
 	var room [MaxVoters]int64
 	asked := room[:0]
 	for i := range t.heard {
-		if h := &t.heard[i]; h.votes && h.epoch == t.ring.epoch {
+		if h := &t.heard[i]; h.votes && h.epoch == t.ring.epoch && t.counts(h) {
 			asked = append(asked, h.asked)
 		}
 	}
@@ -263,15 +276,22 @@ func (t *Tenure) Until() int64 {
 		return math.MinInt64
 	}
 	slices.Sort(asked)
-	return asked[len(asked)-majority] + t.confirm
+	if until := asked[len(asked)-majority] + t.confirm; until > t.now {
+		return until
+	}
+	return math.MinInt64
 }
+
+// counts reports whether no incarnation before this one can still act on a voter's word.
+func (t *Tenure) counts(h *heard) bool { return h.noted && t.now-h.since >= allowance(t.confirm) }
 
 // alone reports whether a majority of a ring's voters has noted this incarnation F ago: none before it can act in that ring any more.
 func (t *Tenure) alone(now int64, v Voting) bool {
 	n, present := 0, v.Epoch == t.ring.epoch
+	t.now = max(t.now, now)
 	for i := range t.heard {
 		h := &t.heard[i]
-		if h.noted && now-h.since >= allowance(t.confirm) && (present && h.votes || !present && slices.Contains(v.Voters, h.voter)) {
+		if t.counts(h) && (present && h.votes || !present && slices.Contains(v.Voters, h.voter)) {
 			n++
 		}
 	}

@@ -73,9 +73,9 @@ func (w *elector) clock(now int64) int64 { return int64(float64(now) * w.rate) }
 
 // start makes a new incarnation of a worker.
 func (e *electorate) start(w *elector) {
-	w.voter = NewVoter(w.id, w.clock(e.now), testConfirm)
 	e.epochs++
 	w.epoch = e.epochs
+	w.voter = NewVoter(w.id, w.epoch, w.clock(e.now), testConfirm)
 	w.tenure = NewTenure(w.id, w.epoch, testConfirm)
 	w.since = make([]uint64, len(e.places))
 }
@@ -399,16 +399,16 @@ func (e *electorate) heal() error {
 }
 
 func TestVoterNeverGoesBackAndIsSilentAfterAStart(t *testing.T) {
-	v := NewVoter("a", 0, testConfirm)
+	v := NewVoter("a", 3, 0, testConfirm)
 	v.Learn(5)
 	if a, _ := v.Answer(testConfirm, Ask{}); a.Epoch != 0 {
 		t.Error("named a ring within F of its start")
 	}
 	v.Learn(4)
-	if a, ok := v.Answer(2*testConfirm, Ask{Epoch: 4, Stamp: 7}); !ok || a != (Answer{"a", 0, 5, 7}) {
+	if a, ok := v.Answer(2*testConfirm, Ask{Epoch: 4, Stamp: 7}); !ok || a != (Answer{"a", 3, 0, 5, 7}) {
 		t.Errorf("answered %+v, %v", a, ok)
 	}
-	if a, _ := NewVoter("a", 0, testConfirm).Answer(2*testConfirm, Ask{}); a.Epoch != 0 {
+	if a, _ := NewVoter("a", 3, 0, testConfirm).Answer(2*testConfirm, Ask{}); a.Epoch != 0 {
 		t.Error("named a ring without knowing one")
 	}
 	if _, ok := v.Answer(2*testConfirm, Ask{Worker: "b", Incarnation: 2}); !ok {
@@ -422,12 +422,15 @@ func TestVoterNeverGoesBackAndIsSilentAfterAStart(t *testing.T) {
 func TestConfirmationCountsFromTheAsking(t *testing.T) {
 	tenure := NewTenure("worker-0", 1, testConfirm)
 	tenure.Learn(ringOf(t, 2, workers(3)))
+	for _, id := range workers(3) { // noted F ago
+		tenure.Answered(950-allowance(testConfirm), Answer{Voter: id, VoterEpoch: 1, Incarnation: 1, Stamp: -2 * testConfirm})
+	}
 	for _, a := range []Answer{
-		{"worker-0", 1, 2, 100}, {"worker-1", 1, 2, 900}, {"worker-2", 1, 3, 900}, {"stranger", 1, 2, 900},
-		{"worker-0", 1, 1, 940},  // older than its last word
-		{"worker-0", 1, 2, 5000}, // from the future
-		{"worker-0", 7, 2, 945},  // to another incarnation
-		{"worker-0", 1, 0, 945},  // silent
+		{"worker-0", 1, 1, 2, 100}, {"worker-1", 1, 1, 2, 900}, {"worker-2", 1, 1, 3, 900}, {"stranger", 1, 1, 2, 900},
+		{"worker-0", 1, 1, 1, 940},  // older than its last word
+		{"worker-0", 1, 1, 2, 5000}, // from the future
+		{"worker-0", 1, 7, 2, 945},  // to another incarnation
+		{"worker-0", 1, 1, 0, 945},  // silent
 	} {
 		tenure.Answered(950, a)
 	}
@@ -435,12 +438,15 @@ func TestConfirmationCountsFromTheAsking(t *testing.T) {
 		now  int64
 		want bool
 	}{{950, true}, {1099, true}, {1100, false}} {
+		if until := tenure.Until(); tc.want && until != 1100 {
+			t.Errorf("confirmed until %d", until)
+		}
 		if got := tenure.Confirmed(tc.now); got != tc.want {
 			t.Errorf("at %d confirmed %v", tc.now, got)
 		}
 	}
-	if tenure.Until() != 1100 {
-		t.Errorf("confirmed until %d", tenure.Until())
+	if until := tenure.Until(); until >= 0 {
+		t.Errorf("confirmed until %d, which is over", until)
 	}
 	if tenure.Newest() != 3 {
 		t.Errorf("newest %d, a voter said 3", tenure.Newest())
@@ -457,7 +463,7 @@ func TestPollAsksAFifthOfFApartAndOnlyThoseThatMatter(t *testing.T) {
 	if got := tenure.Poll(199, nil); len(got) != 0 {
 		t.Errorf("asks %q again before F/5", got)
 	}
-	tenure.Answered(200, Answer{"a", 1, 2, 0})
+	tenure.Answered(200, Answer{"a", 1, 1, 2, 0})
 	if got := tenure.Poll(200, nil); len(got) != 2 {
 		t.Errorf("asks %q, though ring 1 is over", got)
 	}
@@ -498,9 +504,9 @@ func TestForceOpensWhatDeadVotersKeepClosed(t *testing.T) {
 	old := ringOf(t, 1, letters("abc"))
 	next := ringOf(t, 2, workers(1), old.Replaced(true)...)
 	tenure.Learn(next)
-	tenure.Answered(10, Answer{"worker-0", 1, 0, 10}) // noted
+	tenure.Answered(10, Answer{"worker-0", 1, 1, 0, 10}) // noted
 	now := int64(2 * testConfirm)
-	tenure.Answered(now, Answer{"worker-0", 1, 2, now})
+	tenure.Answered(now, Answer{"worker-0", 1, 1, 2, now})
 	p := Place(1)
 	if !tenure.Confirmed(now) || tenure.Open(now) || tenure.MayAct(now, p, 0) {
 		t.Error("acts though nobody has seen ring 1 off")
@@ -521,17 +527,68 @@ func TestAnIncarnationWaitsForTheOneBefore(t *testing.T) {
 	tenure := NewTenure("worker-0", 2, testConfirm)
 	tenure.Learn(ringOf(t, 1, workers(3)))
 	for _, id := range workers(2) {
-		tenure.Answered(500, Answer{id, 2, 1, 500})
+		tenure.Answered(500, Answer{id, 1, 2, 1, 500})
 	}
-	if tenure.Open(500) || tenure.MayAct(500, ownedBy(tenure), 0) {
+	if tenure.Open(500) || tenure.MayAct(500, ownedBy(tenure), 0) || tenure.Confirmed(500) {
 		t.Error("acts while the incarnation before it may")
 	}
 	now := 500 + allowance(testConfirm)
 	for _, id := range workers(2) {
-		tenure.Answered(now, Answer{id, 2, 1, now})
+		tenure.Answered(now, Answer{id, 1, 2, 1, now})
 	}
 	if !tenure.Open(now) || !tenure.MayAct(now, ownedBy(tenure), 0) {
 		t.Error("still waits F after a majority has noted it")
+	}
+}
+
+// TestAVoterThatWasStartedAgainCountsAnew: two incarnations of one worker live. The voters that have noted the newer are started again, out of its reach, and
+// answer the older: it may act. When the newer reaches one of them again, what that one noted long ago must not let it act at once: the older still may.
+func TestAVoterThatWasStartedAgainCountsAnew(t *testing.T) {
+	e := newElectorate(3, 1, workers(3))
+	all := func(int, int) bool { return true }
+	for range 10 {
+		e.step(all)
+	}
+	older := slices.Index(e.ids, e.rings[0].Members()[e.rings[0].Owner(e.places[0])])
+	a, b := (older+1)%3, (older+2)%3
+	w := &elector{id: e.ids[older], rate: 1}
+	newer := len(e.workers)
+	e.workers, e.route[older] = append(e.workers, w), newer
+	e.start(w)
+	w.learn(e, e.rings[0])
+	only := func(slots ...int) func(from, to int) bool { // what is between any two of these is up
+		return func(from, to int) bool { return slices.Contains(slots, from) && slices.Contains(slots, to) }
+	}
+	acts := func(slot int) bool {
+		return e.workers[slot].tenure.MayAct(e.now, e.places[0], e.workers[slot].since[0])
+	}
+	for range 10 {
+		e.step(only(newer, a, b))
+	}
+	if acts(older) || !acts(newer) {
+		t.Fatal("the newer incarnation has not taken over")
+	}
+	for _, voter := range []int{a, b} {
+		e.start(e.workers[voter])
+		e.workers[voter].learn(e, e.rings[0])
+	}
+	for range 12 {
+		e.step(only(older, a, b))
+	}
+	if !acts(older) || acts(newer) {
+		t.Fatal("the voters that have forgotten do not let the older act: not the schedule that this is about")
+	}
+	for range 12 {
+		e.step(only(newer, a))
+		if acts(older) && acts(newer) && e.err == nil {
+			e.err = fmt.Errorf("at %d: both act", e.now)
+		}
+	}
+	if e.err != nil {
+		t.Fatal(e.err)
+	}
+	if !acts(newer) {
+		t.Fatal("the newer waits for ever")
 	}
 }
 

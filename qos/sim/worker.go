@@ -129,7 +129,7 @@ func (w *World) boot(slot, index int32) error {
 		return err
 	}
 	confirm := int64(s.Config.Confirm)
-	k.voter, k.tenure = qos.NewVoter(k.id, local, confirm), qos.NewTenure(k.id, k.epoch, confirm)
+	k.voter, k.tenure = qos.NewVoter(k.id, k.epoch, local, confirm), qos.NewTenure(k.id, k.epoch, confirm)
 	k.since = make([]uint64, len(s.Limits))
 	k.epochR, k.asks, k.owns, k.draining = 0, 0, false, false
 	for i := range k.version {
@@ -159,6 +159,9 @@ func (w *World) boot(slot, index int32) error {
 // control is the worker's control loop: everything that is due goes out, and the timer is set.
 func (w *World) control(k *worker) {
 	local := k.clock.read(w.now)
+	if k.owns && local >= k.asks { // first: the owner may act again because of it
+		w.askVoters(k, local)
+	}
 	if k.reporter.Urgent() || k.reporter.Next() <= local {
 		w.addressed = k.reporter.Poll(local, w.addressed[:0])
 		for i := range w.addressed {
@@ -170,9 +173,6 @@ func (w *World) control(k *worker) {
 		for i := range w.pushed {
 			w.push(k, &w.pushed[i], local)
 		}
-	}
-	if k.owns && local >= k.asks {
-		w.askVoters(k, local)
 	}
 	if at := min(k.reporter.Next(), k.owner.NextPush()); at <= local && w.err == nil {
 		w.fail("%s: the control loop has just run at %d, and is to run again at %d (reporter %d, owner %d): it would spin",
