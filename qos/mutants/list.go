@@ -20,11 +20,11 @@ var mutants = []mutant{
 		tests: "TestGCRACases TestGCRAAgainstExactBucket",
 	}, {
 		name: "cap per snapshot", file: "meter.go",
-		old: "return min(m.level.Now()+m.advanceFor(r), room) - m.reserved", new: "return min(m.level.Now()+m.advanceFor(r), room) - m.orphans",
+		old: "return min(m.level.Now()+m.advanceFor(r)-m.reserved, room-m.live())", new: "return min(m.level.Now()+m.advanceFor(r), room) - m.orphans",
 		tests: "TestOwnerGrantsByDemandAndKeepsHalf TestSeeds",
 	}, {
 		name: "grants forgotten at expiry", file: "meter.go",
-		old: "	r.expired = true\n", new: "	m.bury(r, r.high.mark)\n	return\n",
+		old: "	r.expired = true\n	m.stale += r.reserved\n", new: "	m.bury(r, r.high.mark)\n	return\n",
 		tests: "TestExpiredReservationStaysUntilNamedDead",
 	}, {
 		name: "settled by any later report", file: "meter.go",
@@ -120,7 +120,7 @@ var mutants = []mutant{
 		tests: "TestCeilingIsLoweredAndFreedWhenInForce TestClusterDelivers",
 	}, {
 		name: "old generation goes on", file: "ledger.go",
-		old: "v.policy, v.expires, v.queued = &own, never, never", new: "v.policy, v.queued = &own, never",
+		old: "v.policy, v.expires, v.barred = &own, never, never", new: "v.policy, v.barred = &own, never",
 		tests: "TestNewGenerationStopsTheOld TestSeeds",
 	}, {
 		name: "old generation raised", file: "division.go",
@@ -156,7 +156,7 @@ var mutants = []mutant{
 		tests: "TestAdmitBothOrNone",
 	}, {
 		name: "queue helps itself from the allowance", file: "inforce.go",
-		old: "	if s.Queued { // until", new: "	if s.Queued && s.Remaining < 0 { // until",
+		old: "	case s.Queued: // until", new: "	case s.Queued && s.Remaining < 0: // until",
 		tests: "TestQueuedWorkerDoesNotHelpItself",
 	}, {
 		name: "advance where nothing is far", file: "meter.go",
@@ -174,5 +174,45 @@ var mutants = []mutant{
 		name: "halves instead of shares", file: "division.go",
 		old: "m.wants > all && m.wants > r.want {", new: "m.wants < 0 {",
 		tests: "TestOwnWorkerIsNotStarvedByOthers",
+	}, {
+		name: "exhausted helps itself from the allowance", file: "inforce.go",
+		old: "	case s.Exhausted: // as", new: "	case s.Exhausted && s.Turn < 0: // as",
+		tests: "TestExhaustedWorkerDoesNotHelpItself",
+	}, {
+		name: "expired promises bar the living", file: "meter.go",
+		old: "room-m.live())", new: "room-m.reserved)",
+		tests: "TestExpiredPromisesLeaveTheLivingTheirs",
+	}, {
+		name: "forgotten reporter credited twice", file: "owner.go",
+		old: "	r.lapsed = min(u.Total.Refunded-u.Base.Refunded, u.Base.Used())\n", new: "",
+		tests: "TestForgottenReporterIsNotCreditedTwice",
+	}, {
+		name: "goodbye promised again", file: "meter.go",
+		old: "r.reserved, r.high, r.low = 0, grant{}, grant{}", new: "r.reserved = 0",
+		tests: "TestGoodbyeIsFinal",
+	}, {
+		name: "unused turn kept", file: "inforce.go",
+		old: "need == 0 && !(rep.late && rep.holds()):", new: "need == 0:",
+		tests: "TestUnusedTurnIsGivenBackAtOnce",
+	}, {
+		name: "budget to the first limit", file: "reporting.go",
+		old: "	if c.rep.heldBack > 0 {", new: "	if c.rep.heldBack < 0 {",
+		tests: "TestBudgetIsShared",
+	}, {
+		name: "pushes to the first limit", file: "push.go",
+		old: "	if m.heldBack > 0 {", new: "	if m.heldBack < 0 {",
+		tests: "TestPushBudgetIsShared",
+	}, {
+		name: "ban shaken off by a move", file: "handover.go",
+		old: "now+h.SoftLeft, now+h.BanLeft", new: "now+h.SoftLeft, now",
+		tests: "TestHandOverKeepsBanAndWantedUse",
+	}, {
+		name: "wanted use forgotten in a move", file: "handover.go",
+		old: "	m.asked.goOn(h.Wanted, now)\n", new: "",
+		tests: "TestHandOverKeepsBanAndWantedUse",
+	}, {
+		name: "restarted voter counts at once", file: "voters.go",
+		old: "	if !h.noted || a.VoterEpoch > h.life {", new: "	if !h.noted {",
+		tests: "TestAVoterThatWasStartedAgainCountsAnew",
 	},
 }
