@@ -127,15 +127,10 @@ func (w *Worker) Audit(rings []*Ring) error {
 			return fmt.Errorf("tenant %d: %d live seats, counted %d", t.id, n, t.live.Load())
 		}
 	}
-	weights := int64(0)
 	for _, t := range w.active {
-		weights += t.weight
 		if !t.member.Load() {
 			return fmt.Errorf("tenant %d is active and no member", t.id)
 		}
-	}
-	if weights != w.weights {
-		return fmt.Errorf("weights %d, counted %d", weights, w.weights)
 	}
 	return nil
 }

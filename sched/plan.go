@@ -10,17 +10,21 @@ import (
 const unitBits = 8
 
 const (
-	period     = int64(10e6)    // ns between two plans
-	staleAfter = int64(3600e9)  // ns of idling after which vt says nothing any more
-	mostStep   = int64(1) << 60 // most that V or the bucket's clock advances between two plans: what idles longer is full anyhow
-	paceShift  = 40             // fraction of pace
-	aimPart    = 995            // V is paced at so many thousandths of the rate
-	boostOne   = int64(1) << 16 // boost is in 1/65536
-	boostMost  = 64 * boostOne  //
-	gainPart   = 3              // tenths
-	growMost   = int64(3) << 16 // most of (aim - used)/used that one plan counts
-	second     = int64(1e9)     //
-	planSlots  = 8              // plans kept, so that a reader is disturbed only by that many changes while it reads
+	period     = int64(10e6) // ns between two plans
+	hurried    = int64(1e6)  // ns between two plans at least
+	lingering  = 10 * period // of idling after which a tenant is not looked at any more
+	partBits   = 12
+	partOne    = int64(1) << partBits // all of a weight
+	staleAfter = int64(3600e9)        // ns of idling after which vt says nothing any more
+	mostStep   = int64(1) << 60       // most that V or the bucket's clock advances between two plans: what idles longer is full anyhow
+	paceShift  = 40                   // fraction of pace
+	aimPart    = 995                  // V is paced at so many thousandths of the rate
+	boostOne   = int64(1) << 16       // boost is in 1/65536
+	boostMost  = 64 * boostOne        //
+	gainPart   = 3                    // tenths
+	growMost   = int64(3) << 16       // most of (aim - used)/used that one plan counts
+	second     = int64(1e9)           //
+	planSlots  = 8                    // plans kept, so that a reader is disturbed only by that many changes while it reads
 )
 
 // A mode says how rings order tenants; see doc.go.

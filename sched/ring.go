@@ -87,7 +87,7 @@ func (r *Ring) turn(now int64) {
 		r.stall, r.news = 0, true
 	}
 	r.look()
-	if r.plan.mode == paced && r.now >= r.plan.due {
+	if r.plan.mode == paced && (r.now >= r.plan.due || r.w.hurry.Load() && r.now >= r.plan.at+hurried) {
 		r.w.replan(r.now)
 		r.look()
 	}
@@ -203,6 +203,9 @@ func (r *Ring) reserve(n int64) bool {
 		r.stall = max(r.plan.whenGranted(need), r.now+1)
 		r.counters.Stalls++
 		r.beacon.stalls.Store(int64(r.counters.Stalls))
+		if r.w.hurry.CompareAndSwap(false, true) {
+			r.w.replan(r.now)
+		}
 	}
 	return ok
 }

@@ -109,7 +109,9 @@ func (r *Ring) deactivate(s *seat) {
 	s.active = false
 	if s.counted {
 		s.counted = false
-		s.t.live.Add(-1)
+		if s.t.live.Add(-1) == 0 && s.t.paused.Load() < r.plan.period {
+			s.t.paused.Store(r.plan.period)
+		}
 	}
 }
 

@@ -13,7 +13,9 @@ type Tenant struct {
 	live  atomic.Int64 // seats with work, while paced
 	frame atomic.Int64 // the plan's frame that vt belongs to
 	stamp atomic.Int64 // number of the last period in which a ring had work of it
-	_     [96]byte
+	// paused is the number of the last period in which no ring had work of it for a while.
+	paused atomic.Int64
+	_      [88]byte
 
 	queued      atomic.Int64 // requests admitted and not yet dispatched
 	queuedBytes atomic.Int64
@@ -25,7 +27,11 @@ type Tenant struct {
 	due    atomic.Int64
 	idle   atomic.Int64 // ns since when it is not active
 
-	weight int64 // counted in Worker.weights; the planner's
+	// The planner's:
+	weight int64
+	part   int64 // of its weight that it needs, 1/partOne
+	began  int64 // vt at the beginning of the period
+	rests  int64 // ns since when no ring has had work of it; 0: it is at work
 }
 
 // tenantConfig is a TenantConfig with what follows from it.

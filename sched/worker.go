@@ -21,11 +21,12 @@ type Worker struct {
 	tenants  atomic.Int64 // that exist
 	joined   atomic.Pointer[Tenant]
 	asked    atomic.Int64 // plans asked for
+	hurry    atomic.Bool  // the bucket has had too little: the next plan is due as soon as may be
 	planning atomic.Bool  // somebody plans: it owns what follows
 
 	cur     plan
 	active  []*Tenant
-	weights int64 // of active
+	weights int64 // of active, each by the part of it that is needed, 1/partOne
 	boost   int64
 	used    int64 // sum of the rings' used at the last periodic plan
 	stalls  int64 // and of their stalls
@@ -157,7 +158,7 @@ func (w *Worker) plan(now int64) {
 	m := w.mode()
 	joined := w.fold()
 	rate := w.want.Load()
-	periodic := m == paced && now >= p.due
+	periodic := m == paced && (now >= p.due || w.hurry.Load() && now >= w.began+hurried)
 	if !joined && !periodic && m == p.mode && rate == p.rate && w.plans.seq.Load() > 0 {
 		return
 	}
@@ -185,7 +186,11 @@ func (w *Worker) plan(now int64) {
 		}
 		p.rate, p.burst = rate, w.Burst(rate)
 	}
+	if joined {
+		p.due = min(p.due, max(now, w.began)+hurried)
+	}
 	if periodic {
+		w.hurry.Store(false)
 		w.review(&p)
 		w.bucket.fill(p.credit, p.burst)
 		p.period, p.due = p.period+1, now+period
@@ -209,7 +214,8 @@ func (w *Worker) mode() mode {
 	return solo
 }
 
-// fold takes in who has joined.
+// fold takes in who has joined. They count in full until the next plan, very soon, finds out what they need: one request that came alone must not slow V for
+// long.
 func (w *Worker) fold() bool {
 	if w.joined.Load() == nil {
 		return false
@@ -218,55 +224,96 @@ func (w *Worker) fold() bool {
 		next := t.next
 		t.next = nil
 		t.weight = int64(t.cfg.Load().Weight)
-		w.weights += t.weight
+		t.part, t.began, t.rests = partOne, t.vt.Load(), 0
 		w.active = append(w.active, t)
+		w.weights += t.weight * partOne
 		t = next
 	}
 	return true
 }
 
-// review ends a period: it drops who had no work in it, takes V back to the foremost tenant, and corrects the boost.
+// review ends a period: it finds out who needs how much of its weight, drops who had no work, takes V back to where the service is, and corrects the
+// boost.
 func (w *Worker) review(p *plan) {
-	elapsed := p.at - w.began
-	share := int64(0)
-	if w.weights > 0 {
-		share = mulDiv(mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second), 1<<16, w.weights)
-	}
+	elapsed := min(p.at-w.began, 10*period)
+	used, stalls := w.usedByAll()
+	stalled := stalls != w.stalls
+	w.weights = 0
+	live, behind, all := int64(0), int64(0), int64(0)
 	kept := w.active[:0]
 	for _, t := range w.active {
-		if t.stamp.Load() < p.period {
-			t.idle.Store(p.at)
-			t.member.Store(false)
-			// A ring that had work of it meanwhile has either seen that, or its stamp is seen here.
-			if t.stamp.Load() < p.period || !t.member.CompareAndSwap(false, true) {
-				w.weights -= t.weight
-				continue
-			}
+		if w.gone(t, p) {
+			continue
 		}
 		cfg := t.cfg.Load()
-		t.due.Add(share * t.weight >> 16)
-		w.weights += int64(cfg.Weight) - t.weight
 		t.weight = int64(cfg.Weight)
+		t.measure(p, p.v-w.beganV)
+		w.weights += t.weight * t.part
+		all += t.weight
+		if t.live.Load() > 0 {
+			live += t.weight
+			behind += min(max(p.v-t.vt.Load(), -cfg.lag), cfg.lag) / 16 * t.weight
+		}
 		kept = append(kept, t)
 	}
 	clear(w.active[len(kept):])
 	w.active = kept
-
-	used, stalls := w.usedByAll()
-	if elapsed < 2*period { // else everybody slept for part of it
-		w.adjust(p, elapsed, used-w.used, p.v-w.beganV+w.lead, stalls != w.stalls)
+	share := mulDiv(p.rate, aimPart*elapsed, 1000*second)
+	for _, t := range kept {
+		t.due.Add(mulDiv(share, t.weight, all))
 	}
-	w.stalls = stalls
-	w.used, w.began, w.beganV, w.lead = used, p.at, p.v, 0
+	if p.at-w.began < 2*period { // else everybody slept for part of it
+		w.adjust(share, used-w.used, p.v-w.beganV+w.lead, stalled)
+	}
+	if stalled && behind > 0 {
+		// The bucket has bound and V has not: it has promised more than there was. It goes back to where those who have work are ahead of it and
+		// behind it by the same number of bytes, as in EEVDF.
+		p.v = max(p.v-behind/live*16, w.beganV)
+	}
+	w.used, w.stalls, w.began, w.beganV, w.lead = used, stalls, p.at, p.v, 0
 }
 
-// adjust moves the boost by three tenths of what it was wrong by, or by all of it where the bucket had too little. V that would have run ahead of
-// everybody did not bind: it was too fast. Else what was left of the aim, though tenants waited for V, says how much too slow it was.
-func (w *Worker) adjust(p *plan, elapsed, used, advanced int64, stalled bool) {
-	aim := mulDiv(p.rate, aimPart*min(elapsed, 10*period), 1000*second)
+// gone drops a tenant that has had no work for a while.
+func (w *Worker) gone(t *Tenant, p *plan) bool {
 	switch {
-	case w.lead > 0 && stalled:
-		w.boost -= mulDiv(w.boost, w.lead, advanced)
+	case t.stamp.Load() >= p.period:
+		t.rests = 0
+		return false
+	case t.rests == 0:
+		t.rests = p.at
+		return false
+	case p.at-t.rests < lingering:
+		return false
+	}
+	t.idle.Store(p.at)
+	t.member.Store(false)
+	// A ring that had work of it meanwhile has either seen that, or its stamp is seen here.
+	return t.stamp.Load() < p.period || !t.member.CompareAndSwap(false, true)
+}
+
+// measure finds what part of its weight a tenant needs: all of it if it has had work without a pause, else what it has been taking, as
+// V has moved by dv.
+func (t *Tenant) measure(p *plan, dv int64) {
+	vt := t.vt.Load()
+	took := vt - t.began
+	t.began = vt
+	if t.live.Load() > 0 && t.paused.Load() < p.period {
+		t.part = partOne
+		return
+	}
+	part := partOne
+	if took < dv {
+		part = mulDiv(max(took, 0), partOne, dv)
+	}
+	t.part = max((t.part+part)/2, 1)
+}
+
+// adjust moves the boost by three tenths of what it was wrong by: V that would have run ahead of everybody did not bind, and was too fast; else what
+// was left of the aim, though tenants waited for V, says how much too slow it was. Where the bucket had too little, half of it goes.
+func (w *Worker) adjust(aim, used, advanced int64, stalled bool) {
+	switch {
+	case stalled:
+		w.boost -= (w.boost - boostOne) / 2
 	case w.lead > 0:
 		w.boost -= mulDiv(w.boost*gainPart/10, w.lead, advanced)
 	case used < aim:
@@ -283,8 +330,8 @@ func (w *Worker) pace(rate int64) int64 {
 	if w.weights == 0 || rate == 0 {
 		return 0
 	}
-	aim := min(rate*aimPart/1000*w.boost>>16, rate*w.weights)
-	return mulDiv(aim, 1<<(paceShift+unitBits), w.weights*second)
+	aim := min(rate*aimPart/1000*w.boost>>16, mulDiv(rate, max(w.weights, partOne), partOne))
+	return mulDiv(mulDiv(aim, 1<<(paceShift+unitBits-partBits), second), 1<<(2*partBits), w.weights)
 }
 
 // usedByAll is what the rings have charged ever, and how often the bucket had too little for them.

@@ -104,7 +104,7 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 	if p.First != c.fresh {
 		k.failf("P7: connection %d: first %v, want %v", c.id, p.First, c.fresh)
 	}
-	if p.First && p.Wait != r.clock-c.asked {
+	if p.First && p.Wait != r.clock-c.asked && w.s.Policy == Production {
 		k.failf("P9: connection %d waited %d, told %d", c.id, r.clock-c.asked, p.Wait)
 	}
 	k.ready[c.ring][t.id]--

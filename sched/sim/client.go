@@ -110,6 +110,7 @@ func (c *conn) leave() {
 	w := c.w
 	switch c.state {
 	case resting:
+		c.sched().Drop(c.slot, c.clock())
 		return
 	case sending: // it ends when what was submitted does
 		c.sched().Drop(c.slot, c.clock())

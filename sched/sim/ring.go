@@ -26,6 +26,7 @@ type ring struct {
 type mail struct {
 	c    *conn
 	what kind
+	gen  uint32
 }
 
 // next makes the ring go on at a time.
@@ -59,12 +60,15 @@ func (r *ring) step() {
 		todo := r.mail
 		r.mail = nil
 		for _, m := range todo {
-			m.c.happened(m.what)
+			if m.gen == m.c.gen || m.what == aLeaving {
+				m.c.happened(m.what)
+			}
 		}
 	}
 	p, ok := r.sched.Next(r.clock)
 	if ok {
 		r.left--
+		w.r.Decisions++
 		w.check.picked(w, r, &p)
 		r.next(w.now + r.bySlot[p.Slot].picked(&p))
 		return

@@ -37,8 +37,9 @@ type Setup struct {
 	Turn    int   // dispatches of one turn, for which the clock is read once
 	Tenants []TenantSetup
 	Deeds   []Deed
-	For     int64 // ns that clients make requests
-	Fair    bool  // one ring could carry the whole rate, so that where connections landed takes nothing from anybody: fairness across rings is owed
+	For     int64  // ns that clients make requests,
+	Most    uint64 // or until so many decisions have been made; 0: as many as there are
+	Fair    bool   // one ring could carry the whole rate, so that where connections landed takes nothing from anybody: fairness across rings is owed
 }
 
 // TenantSetup is a tenant and its clients.
@@ -96,6 +97,9 @@ func FromSeed(seed uint64) Setup {
 	s := Setup{
 		Seed: seed, Rings: int(pick(1, 1, 2, 3, 4, 8, 16)), Chunk: pick(64*kib, 256*kib, 256*kib, mib), Depth: int(pick(1, 2, 4, 4)),
 		Speed: pick(400e6, 1250e6, 5000e6), Latency: pick(0, 2*usec, 10*usec), Turn: int(pick(1, 4, 16)), For: pick(60, 150, 300) * msec,
+	}
+	if s.Most = 1500; seed%50 == 0 {
+		s.Most = 40_000
 	}
 	all := s.Speed * int64(s.Rings)
 	s.Rate = pick(0, all/4, all/2, all*3/4, all*2, between(1e6, all))

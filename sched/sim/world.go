@@ -41,7 +41,8 @@ type World struct {
 	sum   uint64 // hash of the trace
 	check checks
 	r     Result
-	say   func(format string, args ...any)
+	look  func() // if set, called every millisecond
+	next  int64
 }
 
 // tenant is what the world knows of one.
@@ -60,7 +61,7 @@ type tenant struct {
 
 // New makes a world that has not begun.
 func New(s Setup) (*World, error) {
-	w := &World{s: s, rnd: rand.New(rand.NewPCG(s.Seed, 1)), byID: map[*sched.Tenant]*tenant{}, now: sec, rate: s.Rate}
+	w := &World{s: s, rnd: rand.New(rand.NewPCG(s.Seed, 1)), byID: map[*sched.Tenant]*tenant{}, now: sec, next: sec, rate: s.Rate}
 	var err error
 	w.worker, err = sched.NewWorker(sched.Config{Rings: s.Rings, Rate: s.Rate, Chunk: s.Chunk, Depth: s.Depth, Wake: w.rouse})
 	if err != nil {
@@ -122,8 +123,13 @@ func (w *World) Run() (Result, error) {
 	end := w.now + w.s.For
 	for len(w.queue) > 0 {
 		e := w.queue.pop()
+		for w.look != nil && w.next <= e.at {
+			w.now = max(w.next, w.now)
+			w.look()
+			w.next += msec
+		}
 		w.now = e.at
-		if !w.over && w.now >= end {
+		if !w.over && (w.now >= end || w.s.Most > 0 && w.r.Decisions >= w.s.Most) {
 			w.over = true
 			w.check.unfair = true
 			for _, c := range w.conns {
@@ -146,7 +152,6 @@ func (w *World) Run() (Result, error) {
 	w.r.Hash = w.sum
 	for _, r := range w.rings {
 		c := r.prod.Counters()
-		w.r.Decisions += c.Picks
 		w.r.Expiries += c.Expiries
 		w.r.Stalls += c.Stalls
 		w.r.Idle += c.Idle
@@ -182,7 +187,7 @@ func (w *World) act(e event) {
 		if e.kind == anArrival && (w.over || c.setup.To > 0 && w.now > sec+c.setup.To) {
 			return
 		}
-		w.rings[c.ring].deliver(mail{c, e.kind})
+		w.rings[c.ring].deliver(mail{c, e.kind, e.gen})
 	}
 }
 
