@@ -119,6 +119,7 @@ type sim struct {
 	family  int
 	clients []*simClient
 	readBuf []byte
+	control *control   // the limiter's control loop, nil without
 	mail    []*message // from the opener, not yet delivered
 
 	unreadable int // answers of 500 that were read whole
@@ -153,7 +154,7 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 	if s.worker, err = newWorker(&cfg, s.opener); err != nil {
 		t.Fatal(err)
 	}
-	clock := func() instant { return instant{mono: s.now, wall: 1.7e18 + s.now} }
+	clock := func() instant { return instant{mono: s.now, wall: 1.7e18 + s.now, boot: bootOffset + s.now} }
 	if s.loop, err = newLoop(s.worker, ring, s.listen(), clock, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +217,7 @@ func (s *sim) turn() {
 	}
 	s.deliver()
 	s.now += simStep
+	s.control.step(s.now)
 	l.turn()
 	s.slowFiles()
 	s.check()

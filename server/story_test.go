@@ -54,6 +54,7 @@ func (s *story) turns(n int, step int64) {
 			s.t.Fatal(err)
 		}
 		s.now += step
+		s.control.step(s.now)
 		s.loop.turn()
 	}
 }
@@ -75,6 +76,9 @@ func (s *story) pass(d time.Duration) {
 	s.settle()
 	for s.now < end {
 		step := min(end-s.now, 100e6)
+		if s.control != nil {
+			step = min(step, 1e6)
+		}
 		if patience := s.loop.patience(); patience > 0 {
 			step = min(step, max(int64(patience), 1e6))
 		}
