@@ -62,6 +62,7 @@ type acceptState struct {
 	lookAt    int64 // mono ns of the next look at a spent budget; 0 while it is not
 	reserve   int   // a descriptor to do without when there is no other; -1 when it is in use
 	shedding  int   // connections closed to make room and not yet gone
+	deaf      bool  // a drain has limited the hops of what the listener hears, see limitHops
 
 	aside atomic.Int64 // singles, for other threads
 }
@@ -208,6 +209,9 @@ func (l *loop) open(fd int) {
 	l.free = l.free[:len(l.free)-1]
 	c := &l.conns[slot]
 	c.fd, c.state = fd, stateReading
+	if l.accepting.deaf {
+		_ = limitHops(fd, 0) // what could be set can be lifted
+	}
 	l.stats.Accepted++
 	l.stats.Open++
 	l.awaitRequest(c, l.cfg.HeaderTimeout)

@@ -32,7 +32,7 @@ func (l *loop) startDrain(until int64) {
 	}
 	l.draining, l.hasten = true, until
 	l.listenUntil = min(l.now.mono+drainGrace, until)
-	beginNoHandshake(l.listen)
+	l.beginNoHandshake()
 	for i := range l.conns {
 		c := &l.conns[i]
 		switch since := l.waiting.since[i]; {
@@ -45,12 +45,27 @@ func (l *loop) startDrain(until int64) {
 	}
 }
 
-// beginNoHandshake makes a TCP listener drop every segment with SYN and without
-// ACK, by a classic BPF filter (socket(7), SO_ATTACH_FILTER; offset 13 of a TCP
-// header holds the flags). Closing it at once would reset the clients whose
-// handshake is half done. Whoever knocks now sends its SYN again after a second,
-// and is then refused by the closed port, or taken by another listener of it.
-func beginNoHandshake(listen int) {
+// beginNoHandshake makes a TCP listener drop every segment that would begin a
+// handshake. Closing it at once would reset the clients whose handshake is half done.
+// Whoever knocks now sends its SYN again after a second, and is then refused by the
+// closed port, or taken by another listener of it.
+//
+// A filter is the better way, but newer kernels (6.18) want CAP_NET_ADMIN for one on
+// TCP. The other needs no right.
+func (l *loop) beginNoHandshake() {
+	if filterHandshakes(l.listen) == nil {
+		return
+	}
+	if err := limitHops(l.listen, 255); err != nil {
+		l.cfg.Logger.Warn("the port begins handshakes while it drains; the last may be reset", "err", err)
+		return
+	}
+	l.accepting.deaf = true
+}
+
+// filterHandshakes drops segments with SYN and without ACK, by a classic BPF filter
+// (socket(7), SO_ATTACH_FILTER; offset 13 of a TCP header holds the flags).
+func filterHandshakes(listen int) error {
 	const synAck, syn = 0x12, 0x02
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: 13},
@@ -59,8 +74,20 @@ func beginNoHandshake(listen int) {
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 		{Code: unix.BPF_RET | unix.BPF_K, K: math.MaxUint32},
 	}
-	// Where it cannot be set, connections are taken for a second longer.
-	_ = unix.SetsockoptSockFprog(listen, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	return unix.SetsockoptSockFprog(listen, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+}
+
+// limitHops makes a socket drop what has been forwarded or was sent with fewer than
+// that many hops to live (ip(7), IP_MINTTL): with 255 all that hosts send. A listener
+// looks at it for a SYN and not for what ends a handshake. But its new connections
+// inherit the limit: they are deaf until it is lifted, and what they missed is sent
+// again after a fifth of a second.
+func limitHops(fd, least int) error {
+	err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, least)
+	if domain, derr := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil && derr == nil && domain == unix.AF_INET6 {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT, least)
+	}
+	return err
 }
 
 // listening reports whether the accept is to be armed again when it ends.

@@ -105,6 +105,49 @@ func TestSecondDrainHastens(t *testing.T) {
 	s.wantStopped(true)
 }
 
+// Without the right to filter a listener drops what begins a handshake all the same,
+// and takes who is on the way; the connection hears its client once that is lifted.
+func TestAHopLimitStopsHandshakes(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1:0", "[::]:0", "[::1]:0"} {
+		cfg := Config{Listen: listen, Rings: 1}.withDefaults()
+		fds, addr, err := listenAll(&cfg)
+		if err != nil {
+			t.Logf("%s: %v", listen, err) // a machine without IPv6
+			continue
+		}
+		host := map[string]string{"127.0.0.1:0": "127.0.0.1", "[::]:0": "127.0.0.1", "[::1]:0": "::1"}[listen]
+		knock := func() (net.Conn, error) {
+			return net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(addr.Port())), 100*time.Millisecond)
+		}
+		early, err := knock() // in the backlog
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer early.Close()
+		if err := limitHops(fds[0], 255); err != nil {
+			t.Fatal(err)
+		}
+		var timeout net.Error
+		if c, err := knock(); !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Errorf("%s: knocking got %v, %v, want silence", listen, c, err)
+		}
+		fd, _, err := unix.Accept(fds[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := limitHops(fd, 0); err != nil {
+			t.Error(err)
+		}
+		early.Write([]byte("heard"))
+		got := make([]byte, 5)
+		if n, err := unix.Read(fd, got); n != 5 || err != nil {
+			t.Errorf("%s: who was there before: %q, %v", listen, got[:max(n, 0)], err)
+		}
+		unix.Close(fd)
+		unix.Close(fds[0])
+	}
+}
+
 // A draining listener begins no handshake: whoever knocks is refused once it is
 // closed, and not reset.
 func TestDrainingListenerBeginsNoHandshake(t *testing.T) {
