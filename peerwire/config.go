@@ -26,6 +26,10 @@ type Config struct {
 	Limits qos.Config   // the same as the ledger's
 	Ledger *qos.Ledger  // of the worker; the Node drives its control side from New on
 
+	// Ringed says that a ring will be named (SetRing): until then this worker owns nothing, and its limits admit nothing but allowances. Without it a worker
+	// that is not given a ring before Run is alone, and owns everything.
+	Ringed bool
+
 	Listener net.Listener // of the peer port, the Node's from Run on; nil: nobody can call this worker
 	TLS      *tls.Config  // both sides of every connection show a certificate (LoadTLS); nil: plain, on loopback only
 

@@ -29,8 +29,9 @@ type core struct {
 	policies map[qos.Limit]known
 	dropped  int // of them
 
-	started bool
-	ring    *qos.Ring // nil: alone
+	ringed  bool      // Config.Ringed
+	started bool      // owns something, or may
+	ring    *qos.Ring // nil: alone, or, with ringed, none yet
 	before  *qos.Ring // the one that ring replaced, if it is known
 	asksAt  int64     // when the voters are asked next; math.MaxInt64 where there is nothing to ask
 
@@ -61,7 +62,7 @@ type outputs struct {
 // newCore returns the control plane of a worker that starts at now, and knows neither policies nor ring.
 func newCore(cfg *Config, now int64) (*core, error) {
 	c := &core{
-		self: cfg.Worker, epoch: cfg.Epoch, cfg: cfg.Limits, ledger: cfg.Ledger, asksAt: math.MaxInt64,
+		self: cfg.Worker, epoch: cfg.Epoch, ringed: cfg.Ringed, cfg: cfg.Limits, ledger: cfg.Ledger, asksAt: math.MaxInt64,
 		policies: map[qos.Limit]known{}, peers: map[qos.WorkerID]uint64{}, boxes: map[qos.WorkerID]*batch{},
 	}
 	var err error
@@ -95,8 +96,12 @@ func (c *core) step(now int64, in *inputs) outputs {
 		}
 		r.done <- err
 	}
-	if !c.started { // no ring has been named: nobody else is there
+	if !c.started && !c.ringed { // no ring will be named: nobody else is there
 		c.startAlone(now)
+	}
+	if c.ring != nil && in.force == c.ring.Epoch() {
+		c.tenure.Force(now)
+		c.mayAct(now)
 	}
 	for _, p := range in.presence {
 		c.meet(p, now)

@@ -52,7 +52,8 @@ type inputs struct {
 	rings    []ringChange
 	presence []presence
 	letters  []letter
-	flush    bool // the worker shuts down
+	force    uint64 // ring epoch that an operator has forced, 0 none
+	flush    bool   // the worker shuts down
 	queries  []chan<- Status
 }
 
@@ -71,6 +72,7 @@ func (in *inputs) reset() {
 	clear(in.rings)
 	clear(in.letters)
 	clear(in.queries)
+	in.force = 0
 	in.policies, in.rings, in.presence, in.letters, in.queries = in.policies[:0], in.rings[:0], in.presence[:0], in.letters[:0], in.queries[:0]
 }
 

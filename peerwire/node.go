@@ -104,6 +104,15 @@ func (n *Node) SetRing(m Membership) error {
 	})
 }
 
+// ForceRing tells the worker that an operator takes it on himself that the rings before this epoch are over, and the workers that were in them
+// gone: it acts without having heard so from their voters. It says nothing of any other epoch than the one in force.
+func (n *Node) ForceRing(epoch uint64) {
+	n.mail.put(func(in *inputs) bool {
+		in.force = max(in.force, epoch)
+		return true
+	})
+}
+
 // change puts something into the mailbox and waits for the loop's verdict.
 func (n *Node) change(done <-chan error, add func(*inputs) bool) error {
 	if !n.mail.put(add) {

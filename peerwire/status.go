@@ -46,7 +46,7 @@ type LoopCounters struct {
 func (c *core) status(now int64) Status {
 	s := Status{
 		Worker: c.self, Epoch: c.epoch, Running: true,
-		Ring: aloneEpoch, Alone: c.ring == nil, Members: []qos.WorkerID{c.self}, Acts: c.owner.Acts(now), Settled: true,
+		Ring: aloneEpoch, Alone: c.ring == nil && !c.ringed, Members: []qos.WorkerID{c.self}, Acts: c.owner.Acts(now), Settled: true,
 		Policies: len(c.policies) - c.dropped,
 		Cells:    c.reporter.Status(now, nil), Owned: c.owner.Status(now, nil), Fenced: c.reporter.Fenced(),
 		Reporter: c.reporter.Stats, Owner: c.owner.Stats, Counters: c.stats,
