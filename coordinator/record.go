@@ -235,5 +235,5 @@ type Policy struct {
 	tenants    map[string]uint64
 }
 
-// TenantGeneration returns that of a tenant's own part; 0: no such tenant.
+// TenantGeneration returns that of a tenant; 0: no such tenant.
 func (p *Policy) TenantGeneration(id string) uint64 { return p.tenants[id] }
