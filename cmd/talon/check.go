@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/talon-worker/talon/origin"
+	"github.com/talon-worker/talon/peerwire"
 	"github.com/talon-worker/talon/uring"
 )
 
@@ -55,6 +57,18 @@ func (e *effective) world() (found problems) {
 			wrong = append(onlyPeer(e.policy, set), e.fits(e.policy, set, e.leftOpen())...)
 		}
 		found = append(found, wrong...)
+	}
+	if path, ok := strings.CutPrefix(e.coordinator, "file:"); ok {
+		set, wrong := readPolicy(path)
+		if len(wrong) == 0 {
+			wrong = e.fits(path, set, e.leftOpen())
+		}
+		found = append(found, wrong...)
+	}
+	if e.peerTLSCert != "" {
+		if _, err := peerwire.LoadTLS(e.peerTLSCert, e.peerTLSKey, e.peerTLSCA); err != nil {
+			found = append(found, cannot("%w", err))
+		}
 	}
 	if err := uring.Probe(); err != nil {
 		found = append(found, err)

@@ -35,7 +35,7 @@ func newLimiter(cfg qos.Config, rings int, first *inForce, w *worker) (*limiter,
 	}
 	node, err := peerwire.New(peerwire.Config{
 		Worker: id, Epoch: uint64(time.Now().UnixNano()), // grows across restarts, as long as the clock does
-		Limits: cfg, Ledger: ledger, Changed: func() { w.server.Nudge() }, Logger: w.log,
+		Limits: cfg, Ledger: ledger, Changed: w.nudge, Logger: w.log,
 	})
 	if err != nil {
 		return nil, err
@@ -81,6 +81,9 @@ func (w *worker) put(p *inForce) error {
 	}
 	if err := w.limiter.node.SetPolicies(p.limits); err != nil {
 		return err
+	}
+	if !w.serving.Load() { // the server begins with what is in force then
+		return nil
 	}
 	return w.server.SetTenants(table)
 }

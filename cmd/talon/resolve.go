@@ -114,6 +114,9 @@ func (e *effective) refusals(all bool) (found problems) {
 	if name, err := e.limiterRefusal(); err != nil && (all || e.from[name].kind != fromDefault) {
 		found = append(found, problemAt(e.from[name], name, err))
 	}
+	if name, err := e.clusterRefusal(); err != nil && len(found) == 0 {
+		found = append(found, problemAt(e.from[name], name, err))
+	}
 	if e.tenantQueueTarget >= e.tenantQueueDeadline && len(found) == 0 {
 		found = append(found, problemAt(e.from["tenant-queue-target"], "tenant-queue-target",
 			fmt.Errorf("%v is not under tenant-queue-deadline, %v", e.tenantQueueTarget, e.tenantQueueDeadline)))
@@ -168,7 +171,7 @@ func (e *effective) warnings(files uint64) (found []string) {
 				c.name, policy.FormatSize(int64(c.value)), policy.FormatSize(int64(e.transferChunk)), c.why))
 		}
 	}
-	if e.policy == "" {
+	if e.policy == "" && e.coordinator == "" {
 		for _, s := range e.settings() {
 			if (strings.HasPrefix(s.name, "tenant-") || slices.Contains(limiterSettings, s.name)) && e.from[s.name].kind != fromDefault {
 				found = append(found, fmt.Sprintf("%s (%s) does nothing without a policy", s.name, e.from[s.name].describe(s.name)))

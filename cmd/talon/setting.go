@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/talon-worker/talon/coordinator"
 	"github.com/talon-worker/talon/origin"
 	"github.com/talon-worker/talon/qos"
 	"github.com/talon-worker/talon/server"
@@ -58,6 +59,13 @@ type serveFlags struct {
 	reportIops                                      int
 	reportBytes, bootstrap                          size
 
+	coordinator, workerID, stateDir    string
+	peerListen, peerAdvertise          string
+	peerTLSCert, peerTLSKey, peerTLSCA string
+	etcdTLSCert, etcdTLSKey, etcdTLSCA string
+	etcdUser, etcdPasswordFile         string
+	memberLease                        time.Duration
+
 	metricsTenants int
 	metricsAlways  string
 
@@ -77,8 +85,8 @@ func defaults() serveFlags {
 		tenantQueueDeadline: server.DefaultQueueDeadline, tenantQueueTarget: server.DefaultQueueTarget,
 		syncInterval: limits.SyncMin, snapshotTTL: limits.TTL, advance: limits.Advance, ringConfirm: limits.Confirm,
 		reportIops: int(limits.ReportIops), reportBytes: size(limits.ReportBytes), bootstrap: size(limits.BootstrapBytes),
-		metricsTenants: 20,
-		logLevel:       "info", logFormat: "auto",
+		memberLease: coordinator.DefaultLease, metricsTenants: 20,
+		logLevel: "info", logFormat: "auto",
 	}
 }
 
@@ -158,6 +166,35 @@ func (f *serveFlags) settings() []setting {
 			usage: "bytes that a worker may use before it has heard from a limit's owner, at most the limit's local_burst; 4 requests likewise; 0 means none of either"},
 		{name: "ring-confirm", value: (*span)(&f.ringConfirm),
 			usage: "how long the word of a majority lets an owner act"},
+
+		{name: "coordinator", value: (*word)(&f.coordinator), check: f.checkCoordinator,
+			usage: "where policies and peers come from, in place of policy: file:`PATH` of a policy file with peers, or etcd://host:port[,...]/prefix"},
+		{name: "worker-id", value: (*word)(&f.workerID), check: f.checkWorkerID,
+			usage: "`name` of this worker, as no other worker of the coordinator has it"},
+		{name: "peer-listen", value: (*word)(&f.peerListen),
+			usage: "`address` for the other workers; without peer-tls-cert it must be on loopback"},
+		{name: "peer-advertise", value: (*word)(&f.peerAdvertise),
+			usage: "`address` at which the other workers reach peer-listen, where that is not the same"},
+		{name: "peer-tls-cert", value: (*word)(&f.peerTLSCert),
+			usage: "this worker's certificate (PEM `file`); one of its DNS names is worker-id"},
+		{name: "peer-tls-key", value: (*word)(&f.peerTLSKey),
+			usage: "its key (PEM `file`)"},
+		{name: "peer-tls-ca", value: (*word)(&f.peerTLSCA),
+			usage: "the authority of all workers' certificates (PEM `file`)"},
+		{name: "state-dir", value: (*word)(&f.stateDir), check: f.checkStateDir,
+			usage: "`directory` for a copy of the last policy and ring, so that a worker starts while etcd is away and never goes back; empty keeps none"},
+		{name: "member-lease", value: (*span)(&f.memberLease), check: between(&f.memberLease, time.Second, time.Minute),
+			usage: "how long a worker that etcd does not hear from is still a member"},
+		{name: "etcd-user", value: (*word)(&f.etcdUser),
+			usage: "`name` to authenticate with at etcd; empty does not"},
+		{name: "etcd-password-file", value: (*word)(&f.etcdPasswordFile),
+			usage: "`file` that holds its password"},
+		{name: "etcd-tls-ca", value: (*word)(&f.etcdTLSCA),
+			usage: "the authority of etcd's certificates (PEM `file`); empty talks to etcd without TLS"},
+		{name: "etcd-tls-cert", value: (*word)(&f.etcdTLSCert),
+			usage: "this client's certificate for etcd (PEM `file`)"},
+		{name: "etcd-tls-key", value: (*word)(&f.etcdTLSKey),
+			usage: "its key (PEM `file`)"},
 
 		{name: "metrics-tenants", value: (*number)(&f.metricsTenants), check: within(&f.metricsTenants, 0, 1000),
 			usage: "tenants with series of their own in /metrics, those that have sent most; the others are one series"},

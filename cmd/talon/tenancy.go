@@ -30,17 +30,19 @@ type tenancy struct {
 	open     tenantDefaults
 	versions policy.Versions      // of all that was put, also if it was not taken: the limiter may know a part of it
 	watcher  *coordinator.Watcher // nil: SIGHUP alone
+	told     *told                // nil: the file at path; else what a coordinator says
+	doubt    func() error         // what is wrong with the coordinator; nil without one
 }
 
 // inForce is one policy in force. It does not change.
 type inForce struct {
-	text     []byte
-	set      *policy.Set
-	versions policy.Versions
-	limits   []qos.Policy
-	number   uint64 // of the policies that this process has had in force, from 1
-	since    time.Time
-	open     tenantDefaults
+	text       []byte // of the file; nil: from a coordinator
+	set        *policy.Set
+	generation func(tenant string) uint64
+	limits     []qos.Policy
+	number     uint64 // of the policies that this process has had in force, from 1; 0: there is none yet
+	since      time.Time
+	open       tenantDefaults
 }
 
 // tenantDefaults are for what a policy leaves open.
@@ -55,6 +57,11 @@ type tenantDefaults struct {
 // as before.
 func (t *tenancy) load() (found problems, said bool) {
 	next, found := t.read()
+	return t.take(next, found)
+}
+
+// take puts the next policy in force, if there is one, and remembers what is wrong with it.
+func (t *tenancy) take(next *inForce, found problems) (_ problems, said bool) {
 	if next != nil {
 		if err := t.put(next); err != nil {
 			found = problems{fmt.Errorf("policy %s: %w", t.path, err)}
@@ -76,6 +83,9 @@ func (t *tenancy) load() (found problems, said bool) {
 
 // read returns the policy that would follow the one in force; nil: it is that one.
 func (t *tenancy) read() (*inForce, problems) {
+	if t.told != nil {
+		return t.told.read(t)
+	}
 	text, err := readBounded(t.path, policy.MaxFile)
 	if err != nil {
 		return nil, problems{cannot("policy %w", err)}
@@ -96,7 +106,7 @@ func (t *tenancy) read() (*inForce, problems) {
 		next.number = was.number + 1
 	}
 	t.versions, next.limits = t.versions.Next(set)
-	next.versions = t.versions
+	next.generation = t.versions.Generation
 	return next, nil
 }
 
@@ -164,6 +174,11 @@ func (t *tenancy) close() {
 
 // stale is why the file is not what is in force, or nil.
 func (t *tenancy) stale() error {
+	if t.doubt != nil {
+		if err := t.doubt(); err != nil {
+			return err
+		}
+	}
 	if found := t.wrong.Load(); found != nil {
 		return *found
 	}
@@ -180,7 +195,7 @@ func (p *inForce) table() (*server.Tenants, error) {
 			tokens[j] = server.Token{ID: k.ID, SHA256: k.SHA256}
 		}
 		tenants = append(tenants, server.Tenant{
-			ID: t.ID, Generation: p.versions.Generation(t.ID), Allow: t.Allow, Tokens: tokens,
+			ID: t.ID, Generation: p.generation(t.ID), Allow: t.Allow, Tokens: tokens,
 			Weight:        unlessOpen(t.Weight, p.open.weight),
 			QueueRequests: unlessOpen(t.Queue.Requests, p.open.queueRequests),
 			QueueBytes:    unlessOpen(t.Queue.Bytes, p.open.queueBytes),
@@ -215,6 +230,9 @@ func (p *inForce) note(path, anonymous string) string {
 	who := "requests without credentials are answered 401"
 	if anonymous != "" {
 		who = "requests without credentials are tenant " + anonymous
+	}
+	if p.number == 0 {
+		return fmt.Sprintf("policy %s: none yet, so every request is answered 401", path)
 	}
 	return fmt.Sprintf("policy %s, number %d: %d tenants, %d limits; %s", path, p.number, len(p.set.Tenants), p.limited(), who)
 }

@@ -84,7 +84,7 @@ func TestPolicyStaysInForce(t *testing.T) {
 	r.write("tenants: [{id: a, weight: 3}]\n")
 	r.reload(nil)
 	r.wants("a weight", 2, 0, "", "~ a weight: 3, was 2")
-	if g := r.now.Load().versions.Generation("a"); g != 2 {
+	if g := r.now.Load().generation("a"); g != 2 {
 		t.Errorf("generation %d of the changed tenant, want 2", g)
 	}
 
@@ -118,7 +118,7 @@ func TestPolicyStaysInForce(t *testing.T) {
 	r.err = nil
 	r.reload(nil)
 	r.wants("when there is room it is taken", 3, 5, "", "number=3")
-	if g := r.now.Load().versions.Generation("a"); g <= 2 {
+	if g := r.now.Load().generation("a"); g <= 2 {
 		t.Errorf("generation %d after a set that was not taken, want above 2", g)
 	}
 }

@@ -30,7 +30,7 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 	for i := range p.set.Tenants {
 		one := &p.set.Tenants[i]
 		t.Tenants = append(t.Tenants, admin.Tenant{
-			ID: one.ID, Class: one.Class, Weight: unlessOpen(one.Weight, p.open.weight), Generation: p.versions.Generation(one.ID), Limits: limits[one.ID],
+			ID: one.ID, Class: one.Class, Weight: unlessOpen(one.Weight, p.open.weight), Generation: p.generation(one.ID), Limits: limits[one.ID],
 		})
 	}
 	return t, nil

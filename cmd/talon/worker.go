@@ -31,8 +31,10 @@ type worker struct {
 	origin  *origin.Dir
 	admin   *admin.Server // nil when turned off
 	server  *server.Server
-	tenancy *tenancy // nil without a policy
-	limiter *limiter // nil without a policy
+	tenancy *tenancy    // nil without a policy
+	limiter *limiter    // nil without a policy
+	cluster *cluster    // nil without a coordinator
+	serving atomic.Bool // the server is made
 	started time.Time
 	drain   drain
 }
@@ -62,8 +64,12 @@ func (w *worker) open() (err error) {
 	}
 	cfg := w.conf.config()
 	cfg.Origin, cfg.Logger = w.origin, w.log
-	if w.conf.policy != "" {
-		if err := w.openPolicy(); err != nil {
+	if w.conf.policy != "" || w.conf.coordinator != "" {
+		open := w.openPolicy
+		if w.conf.coordinator != "" {
+			open = w.openCluster
+		}
+		if err := open(); err != nil {
 			return err
 		}
 		if cfg.Tenants, err = w.tenancy.now.Load().table(); err != nil {
@@ -81,6 +87,10 @@ func (w *worker) open() (err error) {
 	}
 	if w.server, err = server.New(cfg); err != nil {
 		return cannot("%w", err)
+	}
+	w.serving.Store(true)
+	if w.cluster != nil {
+		close(w.cluster.ready)
 	}
 	w.drain.times = func() (delay, timeout time.Duration) { return w.conf.drainDelay, w.conf.drainTimeout }
 	w.drain.log, w.drain.reload, w.drain.stop = w.log, w.reload, w.server.Drain
@@ -118,11 +128,18 @@ func (w *worker) run(signals <-chan os.Signal) error {
 	}
 	if w.limiter != nil {
 		w.limiter.run(w.fenced)
-		w.tenancy.watch()
+		if w.cluster != nil {
+			w.cluster.stay()
+		} else {
+			w.tenancy.watch()
+		}
 	}
 	err := w.server.Run()
 	close(ended)
 	drainer.Wait() // the server takes no call once it is being closed
+	if w.cluster != nil {
+		w.cluster.leave()
+	}
 	w.close()
 	watcher.Wait()
 	if err == nil && w.limiter != nil {
@@ -175,11 +192,15 @@ func (w *worker) close() {
 	if w.tenancy != nil {
 		w.tenancy.close()
 	}
+	if w.cluster != nil {
+		w.cluster.close()
+	}
 	if w.admin != nil {
 		if err := w.admin.Close(); err != nil {
 			w.log.Warn("closing the admin port", "error", err)
 		}
 	}
+	w.serving.Store(false)
 	if w.server != nil {
 		w.server.Close()
 	}
