@@ -101,7 +101,7 @@ func TestUnreadableBehindTheHead(t *testing.T) {
 // Of a file that waits every fetch may bring less than was asked for, for as long as the
 // rest of it cannot be read: what came is sent, and the next fetch begins behind it.
 func TestShortFetchesOfAFileThatWaits(t *testing.T) {
-	s := tell(t, unix.AF_UNIX, func(c *Config) { c.OpenFileValid = time.Hour })
+	s := tell(t, unix.AF_UNIX, func(c *Config) { c.OpenFileValid, c.TransferChunk = time.Hour, 16<<10 })
 	c := s.client()
 	c.say(getRequest("/o20483"))
 	s.settle()
@@ -112,7 +112,7 @@ func TestShortFetchesOfAFileThatWaits(t *testing.T) {
 	s.loop.releaseFile(f)
 	s.kernel.SetFaults(uringtest.Faults{Short: 1})
 	c.say(getRequest("/o20483"))
-	s.turns(300, 1e5)
+	s.turns(100, 1e5)
 	if got := c.hear(); !bytes.HasSuffix([]byte(got), s.tree.objects["o20483"]) {
 		t.Errorf("got %d bytes of %d after %d fetches", len(got), len(s.tree.objects["o20483"]), s.loop.stats.Prefetches)
 	}
