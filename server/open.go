@@ -1,6 +1,8 @@
 package server
 
 import (
+	"golang.org/x/sys/unix"
+
 	"github.com/talon-worker/talon/origin"
 )
 
@@ -42,6 +44,14 @@ func (l *loop) find(c *conn, key []byte) (f *origin.File, why fault, parked bool
 	}
 	l.stats.FilesMissed++
 	fd, info, err := l.cfg.Origin.TryOpen(&l.scratch, key)
+	if err == origin.ErrBusy {
+		// Perhaps for want of a descriptor: one that nobody reads from is given up, here
+		// and now, for closed elsewhere it would come too late for this request.
+		if spare := l.files.Evict(); spare >= 0 {
+			unix.Close(spare)
+			fd, info, err = l.cfg.Origin.TryOpen(&l.scratch, key)
+		}
+	}
 	switch err {
 	case nil:
 		return l.insert(key, fd, info, l.now.mono)
