@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help build run test race lint check long fuzz mutants docs test-giouring bench-nginx bench-cold clean
+.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring bench-nginx bench-cold clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ test: ## everything that needs only Go
 
 race: ## the same under the race detector (needs a C compiler)
 	$(GO) test -race ./...
+
+faults: ## break the machine under a worker (root, Linux, strace; it mounts, traces, sets sysctls, and gives all back)
+	TALON_FAULTS=1 $(GO) test -count=1 -v ./e2e/faults
 
 lint: ## gofmt, vet, staticcheck; golangci-lint where it is installed
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi

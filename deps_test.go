@@ -66,6 +66,8 @@ var rooms = []room{
 	{dir: "cmd/talon", may: "uring sched qos policy origin peerwire coordinator server admin " +
 		"github.com/spf13/cobra github.com/spf13/pflag github.com/knadh/koanf go.yaml.in/yaml",
 		reason: "it wires the rooms together; whatever else it needs belongs into one"},
+	{dir: "e2e",
+		reason: "it breaks the machine under a worker and looks on from outside"},
 	{dir: "cmd/mksample",
 		reason: "it makes files"},
 	{dir: ".", tests: "server",
@@ -226,6 +228,7 @@ func TestRoomRules(t *testing.T) {
 		{dir: "admin", name: "metrics.go", imported: module + "server"},
 		{dir: "bench/load", name: "run.go", imported: module + "bench/bed", ok: true},
 		{dir: "bench/load", name: "run.go", imported: module + "uring"},
+		{dir: "e2e/faults", name: "worker_test.go", imported: module + "server"},
 		{dir: "cmd/talon", name: "serve.go", imported: module + "server", ok: true},
 		{dir: "cmd/talon", name: "serve.go", imported: module + "bench/load"},
 		{dir: "cmd/talon", name: "serve.go", imported: "github.com/VictoriaMetrics/metrics"},
