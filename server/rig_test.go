@@ -25,12 +25,14 @@ type rig struct {
 	ran chan error
 }
 
-func startRig(t *testing.T, change func(*Config)) *rig {
+func startRig(t *testing.T, change func(*Config), before ...func(*Server)) *rig {
 	t.Helper()
-	return startRigIn(t, t.TempDir(), change)
+	return startRigIn(t, t.TempDir(), change, before...)
 }
 
-func startRigIn(t *testing.T, path string, change func(*Config)) *rig {
+// startRigIn starts it on a directory; before is done to the server when it is made and
+// does not run yet.
+func startRigIn(t *testing.T, path string, change func(*Config), before ...func(*Server)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: path, ran: make(chan error, 1)}
 	dir, err := origin.OpenDir(r.dir)
@@ -43,6 +45,9 @@ func startRigIn(t *testing.T, path string, change func(*Config)) *rig {
 	}
 	if r.s, err = New(cfg); err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range before {
+		f(r.s)
 	}
 	go func() { r.ran <- r.s.Run() }()
 	t.Cleanup(func() {
