@@ -474,15 +474,24 @@ func TestNobodyInMidResponseMakesRoom(t *testing.T) {
 }
 
 // noFiles makes every accept fail as if the process had no descriptor left.
-func (s *story) noFiles() {
-	s.kernel.SetFaults(uringtest.Faults{Error: 1, Errnos: uringtest.Errnos{Accept: []unix.Errno{unix.EMFILE}}})
+func (s *story) noFiles() { s.failAccepts(unix.EMFILE) }
+
+func (s *story) failAccepts(with unix.Errno) {
+	s.kernel.SetFaults(uringtest.Faults{Error: 1, Errnos: uringtest.Errnos{Accept: []unix.Errno{with}}})
 }
 
+// The process or the machine has no descriptor, or no memory for another socket.
 func TestNoDescriptorsClosesTheOldestFirst(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
+		t.Run(unix.ErrnoName(errno), func(t *testing.T) { closesTheOldestFirst(t, errno) })
+	}
+}
+
+func closesTheOldestFirst(t *testing.T, errno unix.Errno) {
 	s := tell(t, unix.AF_UNIX)
 	idle := s.client()
 	s.pass(time.Second)
-	s.noFiles()
+	s.failAccepts(errno)
 	s.connect()
 	late := s.clients[1]
 	late.say(getRequest("/o1"))

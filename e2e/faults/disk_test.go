@@ -39,12 +39,11 @@ func mountDisk(t *testing.T, dir string) *disk {
 		t.Skipf("needs loop devices: losetup: %v: %s", err, out)
 	}
 	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if out, err := exec.Command(losetup, "--detach", device).CombinedOutput(); err != nil {
-			t.Errorf("losetup --detach %s: %v: %s", device, err, out)
-		}
-	})
-	check(t, unix.Mount(device, d.mount, "ext4", unix.MS_RDONLY, ""))
+	err = unix.Mount(device, d.mount, "ext4", unix.MS_RDONLY, "")
+	if out, e := exec.Command(losetup, "--detach", device).CombinedOutput(); e != nil { // as soon as it is not mounted any more
+		t.Errorf("losetup --detach %s: %v: %s", device, e, out)
+	}
+	check(t, err)
 	t.Cleanup(func() {
 		d.fault.Store(nil)
 		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

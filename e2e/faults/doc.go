@@ -4,7 +4,8 @@
 // docs/faults.md has the table of faults and right answers.
 //
 // The tests change things of the machine: they mount, make loop devices and control
-// groups, trace processes and set two sysctls, and give all of it back, also when
-// they are killed. So they run only with TALON_FAULTS=1 (make faults), and most of
-// them only as root. What is missing is named by the skip.
+// groups, trace processes and set two sysctls. They give all of it back, also when
+// they are killed: the mounts are in a namespace of their own, and a process of its own
+// restores the sysctls. All the same they run only with TALON_FAULTS=1 (make faults),
+// and most of them only as root. What is missing is named by the skip.
 package faults

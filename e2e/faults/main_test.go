@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -33,6 +35,9 @@ func run(m *testing.M) int {
 		fmt.Println("skipped: these tests change things of the machine; TALON_FAULTS=1 runs them")
 		return 0
 	}
+	if os.Getuid() == 0 && os.Getenv(ownMountsEnv) == "" {
+		return inOwnMounts()
+	}
 	for _, entry := range os.Environ() { // whoever runs the tests may have set some of the worker's
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "TALON_") {
 			_ = os.Unsetenv(name) // a name that was found can be unset
@@ -56,6 +61,24 @@ func run(m *testing.M) int {
 		return failed(err)
 	}
 	return code
+}
+
+// ownMountsEnv says that this process has a mount namespace of its own.
+const ownMountsEnv = "FAULTS_OWN_MOUNTS"
+
+// inOwnMounts runs the tests in a process with mounts of its own, which the kernel takes
+// away with it, and the loop devices under them, however it ends.
+func inOwnMounts() int {
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Env = append(os.Environ(), ownMountsEnv+"=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the signal comes with the end of the thread that started it
+	defer runtime.UnlockOSThread()
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		return failed(err)
+	}
+	return cmd.ProcessState.ExitCode()
 }
 
 func failed(err error) int {

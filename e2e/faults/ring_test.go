@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -63,15 +64,23 @@ func threads(t *testing.T, pid int) (ids []int) {
 	return ids
 }
 
-// inject makes calls of a running worker fail, by strace, until the returned function is
-// called.
-func (w *worker) inject(what string) (relieve func()) {
+// injected are the calls of a running worker that strace makes fail.
+type injected struct {
+	t   *testing.T
+	log string
+}
+
+// inject makes calls of a running worker fail. What says how many of each thread's: an
+// strace that lets go of a thread in the middle of one would leave it with ENOSYS, so it
+// stays until the worker ends.
+func (w *worker) inject(what string) *injected {
 	t := w.t
 	t.Helper()
 	strace := tool(t, "strace", "strace")
+	in := &injected{t, filepath.Join(t.TempDir(), "strace")}
 	call, _, _ := strings.Cut(what, ":")
-	cmd := exec.Command(strace, "-f", "-o", "/dev/null", "-e", "trace="+call, "-e", "inject="+what, "-p", strconv.Itoa(w.pid()))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL} // which detaches
+	cmd := exec.Command(strace, "-f", "-ttt", "-o", in.log, "-e", "trace="+call, "-e", "inject="+what, "-p", strconv.Itoa(w.pid()))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	said, err := cmd.StderrPipe()
 	check(t, err)
 	check(t, cmd.Start())
@@ -88,23 +97,40 @@ func (w *worker) inject(what string) (relieve func()) {
 		_ = cmd.Wait()
 		t.Skipf("needs the right to trace processes (ptrace): strace: %s", line)
 	}
-	done := false
-	relieve = func() {
-		if !done {
-			done = true
-			_ = cmd.Process.Signal(unix.SIGTERM) // it detaches from all threads first
-			_ = cmd.Wait()
-		}
-	}
-	t.Cleanup(relieve)
-	return relieve
+	t.Cleanup(func() {
+		w.end()
+		_ = cmd.Wait() // its exit code is the worker's
+	})
+	return in
 }
 
-// TestEnterFails: io_uring_enter fails now and then, and all requests are answered; then
-// it always does, and nothing is lost that was under way.
+// calls returns how many failed, and when the last of them did.
+func (in *injected) calls() (n int, last time.Time) {
+	in.t.Helper()
+	text, err := os.ReadFile(in.log)
+	check(in.t, err)
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if !strings.Contains(line, "(INJECTED)") || len(f) < 2 {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(f[1], 64)
+		check(in.t, err)
+		n++
+		last = time.UnixMicro(int64(seconds * 1e6))
+	}
+	return n, last
+}
+
+// TestEnterFails: io_uring_enter fails every third time, and all requests are answered;
+// then it does a few hundred times in a row, so that nothing can happen, and nothing is
+// lost that was under way.
 func TestEnterFails(t *testing.T) {
-	for _, errno := range []string{"EBUSY", "EAGAIN", "ENOMEM", "EINTR"} {
-		t.Run(errno, func(t *testing.T) {
+	for _, tt := range []struct {
+		errno string
+		inRow int // about half a second; the ring naps between refusals, not between interruptions
+	}{{"EBUSY", 400}, {"EAGAIN", 400}, {"ENOMEM", 400}, {"EINTR", 10_000}} {
+		t.Run(tt.errno, func(t *testing.T) {
 			dir := tree(t)
 			hot, big := object(t, dir, "hot", 8000), object(t, dir, "big", 1<<20)
 			w := start(t, dir)
@@ -112,36 +138,50 @@ func TestEnterFails(t *testing.T) {
 			w.want("big", big)
 			before := w.holdings()
 			b, b2 := w.bystander("hot", hot), w.bystander("big", big)
-			relieve := w.inject("io_uring_enter:error=" + errno + ":when=1+3")
+			in := w.inject("io_uring_enter:error=" + tt.errno + ":when=1+3")
 			b.goesOn(50)
 			b2.goesOn(20)
+			others := b.end() + "; " + b2.end()
 			m := w.metrics()
-			refused := m["talon_ring_busy_total"]
-			if errno == "EINTR" {
-				refused = m["talon_ring_interrupted_total"]
+			counted := m["talon_ring_busy_total"]
+			if tt.errno == "EINTR" {
+				counted = m["talon_ring_interrupted_total"]
 			}
-			if refused == 0 {
-				t.Errorf("no refused enter was counted: %v", m)
+			if counted == 0 {
+				t.Errorf("no failed enter was counted: %v", m)
 			}
-			relieve()
-			relieve = w.inject("io_uring_enter:error=" + errno)
+			w.givenBack(before)
+			w.end()
+			if n, _ := in.calls(); n < 20 {
+				t.Errorf("%d calls failed: the test tests nothing", n)
+			}
+
+			w = start(t, dir)
+			w.want("hot", hot)
+			w.want("big", big)
+			before = w.holdings()
+			in = w.inject(fmt.Sprintf("io_uring_enter:error=%s:when=1..%d", tt.errno, tt.inRow))
 			waiting := make(chan error, 10)
 			for range cap(waiting) {
 				go func() { waiting <- w.serves("big", big)() }()
 			}
-			time.Sleep(300 * time.Millisecond) // nothing can happen; this only gives it the time
-			if len(waiting) > 0 {
-				t.Errorf("an answer without a ring: %v", <-waiting)
+			err := w.serves("hot", hot)()
+			served := time.Now()
+			if err != nil {
+				t.Errorf("asked during the fault: %v", err)
 			}
-			w.wellAfter("io_uring_enter: "+errno, relieve, w.serves("hot", hot), "served while every third call failed")
 			for range cap(waiting) {
 				if err := <-waiting; err != nil {
 					t.Errorf("asked during the fault: %v", err)
 				}
 			}
-			b.end()
-			b2.end()
 			w.givenBack(before)
+			w.end()
+			n, last := in.calls()
+			if n < tt.inRow || last.After(served) {
+				t.Errorf("%d calls failed, the last of them %v after the answer", n, last.Sub(served))
+			}
+			w.report("io_uring_enter: "+tt.errno, served.Sub(last), "while every third call failed: "+others)
 		})
 	}
 }
