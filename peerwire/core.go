@@ -35,11 +35,12 @@ type core struct {
 	before  *qos.Ring // the one that ring replaced, if it is known
 	asksAt  int64     // when the voters are asked next; math.MaxInt64 where there is nothing to ask
 
-	peers    map[qos.WorkerID]uint64 // incarnations of those that can be reached
-	leaving  []qos.HandOver          // for owners that cannot be reached yet
-	leaveBy  int64                   // when they are worth nothing any more
-	tooEarly []letter                // hand-overs for a ring that is not known here yet
-	flushing bool
+	peers     map[qos.WorkerID]uint64 // incarnations of those that can be reached
+	leaving   []qos.HandOver          // for owners that cannot be reached yet
+	leaveBy   int64                   // when they are worth nothing any more
+	tooEarly  []letter                // hand-overs for a ring that is not known here yet
+	earlyHeld int                     // their weight
+	flushing  bool
 
 	boxes   map[qos.WorkerID]*batch // by destination; kept for their room
 	parcels []parcel

@@ -15,4 +15,18 @@
 //
 // Until SetRing names peers the worker is alone: it owns every limit, its reports go to its own owner within the turn and the snapshot
 // comes straight back. There is no lag and no advance, and use is at most burst + rate*t.
+//
+// # The wire
+//
+// Each pair of workers keeps one TCP connection that carries all limits both ways. A frame is a length of four bytes and one protobuf Frame
+// (peerpb/peer.proto, changed by appending alone): whatever one worker has for the other at that moment. The first frame each way is a hello with
+// worker, incarnation, ring and the settings that the bound rests on; workers that differ in those refuse each other. Both sides may dial; of two
+// connections that cross, the one that the lower id has dialed stays.
+//
+// With TLS (LoadTLS) both sides show a certificate of the cluster's authority, and one of its DNS names is the worker's id, letter for letter. Without
+// TLS a worker listens and dials on loopback alone. Either way a worker speaks for itself alone: a report, question, answer or grant in another's name is dropped and
+// counted (Counters.Forged, Strange).
+//
+// A message that is lost does no harm, so nothing is kept for a peer that cannot be reached, and what waits for one that reads slowly is merged: the
+// newest report of a limit holds all that the older ones said. A link on which nothing comes for 2 F (a heartbeat comes every F/4) is closed.
 package peerwire

@@ -314,10 +314,22 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	o.add(&batch{reports: []qos.UsageReport{report}})
 	b, last = o.take(&batch{})
 	_, dropped, lost := o.counts()
-	if len(b.reports) != maxQueued || len(b.redirects) != maxAnswers || len(b.answers) != maxAnswers || len(b.handOvers) != maxHandParts || !last {
+	if len(b.reports) != maxQueued || len(b.redirects) != maxAnswers || len(b.answers) != maxAnswers || len(b.handOvers) != 2*maxQueued || !last {
 		t.Errorf("%d reports, %d redirects, %d answers, %d hand-overs, last %v", len(b.reports), len(b.redirects), len(b.answers), len(b.handOvers), last)
 	}
-	if dropped != maxQueued+2*(2*maxQueued-maxAnswers) || lost != 2*maxQueued-maxHandParts {
+	big := batch{handOvers: []qos.HandOver{{Reporters: make([]qos.HandOverReporter, 255)}}}
+	o = newOutbox()
+	for range maxHanded/256 + 3 {
+		o.add(&big)
+	}
+	if b, _ := o.take(&batch{}); len(b.handOvers) != maxHanded/256 || o.handLost != 3 {
+		t.Errorf("%d large hand-overs kept, %d lost", len(b.handOvers), o.handLost)
+	}
+	o.add(&big)
+	if b, _ := o.take(&batch{}); len(b.handOvers) != 1 {
+		t.Error("an outbox that was taken has no room")
+	}
+	if dropped != maxQueued+2*(2*maxQueued-maxAnswers) || lost != 0 {
 		t.Errorf("%d dropped, %d hand-overs lost", dropped, lost)
 	}
 }

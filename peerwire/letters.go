@@ -6,8 +6,8 @@ import (
 	"github.com/talon-worker/talon/qos"
 )
 
-// maxTooEarly bounds the hand-over parts kept for a ring that this worker has yet to learn: 16 MiB of frames.
-const maxTooEarly = 256
+// maxTooEarly bounds the hand-overs kept for a ring that this worker has yet to learn, in limits and reporters.
+const maxTooEarly = 64 << 10
 
 // meet notes that a peer has come or gone.
 func (c *core) meet(p presence, now int64) {
@@ -94,10 +94,11 @@ func (c *core) reported(l *letter, u *qos.UsageReport, now int64) {
 // workers at different times, and what is handed over is given once.
 func (c *core) handed(l *letter, h *qos.HandOver, now int64) {
 	if h.ToRing > c.ring.Epoch() {
-		if len(c.tooEarly) >= maxTooEarly {
+		if c.earlyHeld+weight(h) > maxTooEarly {
 			c.stats.HandLost++
 			return
 		}
+		c.earlyHeld += weight(h)
 		c.tooEarly = append(c.tooEarly, letter{from: l.from, epoch: l.epoch, batch: &batch{handOvers: []qos.HandOver{*h}}})
 		return
 	}

@@ -42,6 +42,9 @@ func (m *Membership) check() error {
 			return fmt.Errorf("ring %d: worker id %.100q: want 1 to %d bytes of UTF-8", m.Epoch, id, maxWorkerID)
 		}
 	}
+	if len(m.Members) > maxPeers+1 {
+		return fmt.Errorf("ring %d has %d members: a worker keeps a connection with each other, and at most %d", m.Epoch, len(m.Members), maxPeers)
+	}
 	_, err := qos.NewRing(m.Epoch, m.ids(), m.Replaces...)
 	return err
 }
@@ -90,7 +93,7 @@ func (c *core) adopt(r *qos.Ring, now int64) {
 	c.leaving = c.owner.Export(nil)
 	c.handOver(now)
 	early := c.tooEarly
-	c.tooEarly = nil
+	c.tooEarly, c.earlyHeld = nil, 0
 	for i := range early {
 		c.receive(&early[i], now)
 	}

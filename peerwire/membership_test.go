@@ -2,6 +2,7 @@ package peerwire
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,14 @@ func ringOf(epoch uint64, ids ...qos.WorkerID) Membership {
 	m := Membership{Epoch: epoch}
 	for _, id := range ids {
 		m.Members = append(m.Members, Member{ID: id})
+	}
+	return m
+}
+
+func manyOf(n int) Membership {
+	m := Membership{Epoch: 5}
+	for i := range n {
+		m.Members = append(m.Members, Member{ID: qos.WorkerID(fmt.Sprint(i))})
 	}
 	return m
 }
@@ -49,10 +58,14 @@ func TestRingsGoForward(t *testing.T) {
 			t.Errorf("%s: ring %d is in force, want %d", tt.name, got, tt.ring)
 		}
 	}
+	if m := manyOf(maxPeers + 1); m.check() != nil {
+		t.Errorf("as many as may be: %v", m.check())
+	}
 	for name, m := range map[string]Membership{
 		"nobody":            ringOf(5),
 		"epoch 0":           ringOf(0, "w1"),
 		"twice the same":    ringOf(5, "w1", "w1"),
+		"too many":          manyOf(maxPeers + 2),
 		"no name":           ringOf(5, ""),
 		"a long name":       ringOf(5, qos.WorkerID(make([]byte, maxWorkerID+1))),
 		"not UTF-8":         ringOf(5, "\xff"),
@@ -218,11 +231,12 @@ func TestHandOver(t *testing.T) {
 		f, w1, w2, next := moved(t)
 		f.giveRing(w1, next)
 		h := f.handOvers(w2)
-		for range maxTooEarly + 5 {
+		h[0].Reporters = make([]qos.HandOverReporter, 255)
+		for range maxTooEarly/256 + 5 {
 			w2.in.letters = append(w2.in.letters, letter{from: w1.id, epoch: 1, batch: &batch{handOvers: h}})
 		}
 		f.turn(w2)
-		if len(w2.core.tooEarly) != maxTooEarly || w2.core.stats.HandLost != 5 {
+		if len(w2.core.tooEarly) != maxTooEarly/256 || w2.core.stats.HandLost != 5 {
 			t.Errorf("%d kept, %d lost", len(w2.core.tooEarly), w2.core.stats.HandLost)
 		}
 	})

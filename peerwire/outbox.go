@@ -8,9 +8,9 @@ import (
 
 // Bounds of an outbox: what a peer that reads slowly can make this worker keep for it.
 const (
-	maxQueued    = 16 << 10 // reports, and as many snapshots: one for each limit. More are dropped; they come again
-	maxAnswers   = 1024     // redirects, and voters' answers
-	maxHandParts = 256      // hand-over parts
+	maxQueued  = 8 << 10  // reports, and as many snapshots: one for each limit. More are dropped; they come again
+	maxAnswers = 1024     // redirects, and voters' answers
+	maxHanded  = 64 << 10 // limits and reporters in hand-overs; what is more is lost, and starts exhausted
 )
 
 // An outbox is what waits for one connection's writer. The loop adds and never waits: a report takes the place of the one before it of the same limit,
@@ -19,6 +19,7 @@ type outbox struct {
 	mu     sync.Mutex // held for copies in memory, never for a write
 	batch  *batch
 	places map[place]int
+	handed int           // weight of the hand-overs in batch
 	ended  bool          // nothing more is taken
 	ready  chan struct{} // has room for one
 
@@ -49,9 +50,17 @@ func (o *outbox) add(b *batch) {
 		s := &b.snapshots[i]
 		keep(o, &o.batch.snapshots, place{s.Key.Limit(), s.To.Cell}, s)
 	}
-	o.dropped += append2(&o.batch.redirects, b.redirects, maxAnswers)
-	o.dropped += append2(&o.batch.answers, b.answers, maxAnswers)
-	o.handLost += append2(&o.batch.handOvers, b.handOvers, maxHandParts)
+	o.dropped += appendUpTo(&o.batch.redirects, b.redirects, maxAnswers)
+	o.dropped += appendUpTo(&o.batch.answers, b.answers, maxAnswers)
+	for i := range b.handOvers {
+		n := weight(&b.handOvers[i])
+		if o.handed+n > maxHanded {
+			o.handLost++
+			continue
+		}
+		o.handed += n
+		o.batch.handOvers = append(o.batch.handOvers, b.handOvers[i])
+	}
 	if n := len(b.asks); n > 0 { // the newest question is the one worth an answer
 		o.batch.asks = append(o.batch.asks[:0], b.asks[n-1])
 	}
@@ -74,12 +83,15 @@ func keep[T any](o *outbox, list *[]T, at place, m *T) {
 	*list = append(*list, *m)
 }
 
-// append2 appends as much as there is room for, and returns how many were left out.
-func append2[T any](list *[]T, more []T, most int) (left uint64) {
+// appendUpTo appends as much as there is room for, and returns how many were left out.
+func appendUpTo[T any](list *[]T, more []T, most int) (left uint64) {
 	n := min(len(more), most-len(*list))
 	*list = append(*list, more[:n]...)
 	return uint64(len(more) - n)
 }
+
+// weight is what a part of a hand-over counts for: its limit and its reporters.
+func weight(h *qos.HandOver) int { return 1 + len(h.Reporters) }
 
 func (o *outbox) signal() {
 	select {
@@ -94,6 +106,7 @@ func (o *outbox) take(spare *batch) (b *batch, last bool) {
 	defer o.mu.Unlock()
 	b, o.batch = o.batch, spare
 	clear(o.places)
+	o.handed = 0
 	return b, o.ended
 }
 

@@ -19,9 +19,9 @@ import (
 
 // Bounds of the wire.
 const (
-	maxPeers     = 2048 // links at one time; more are refused
-	maxGreeting  = 256  // connections that have not named themselves yet; more are reset
-	maxGreetOne  = 16   // of them, from one address
+	maxPeers     = 10_000 // links at one time, about 40 KiB each; more are refused, and so are larger rings
+	maxGreeting  = 256    // connections that have not named themselves yet; more are reset
+	maxGreetOne  = 16     // of them, from one address
 	firstBackOff = 25 * time.Millisecond
 	maxBackOff   = 2 * time.Second
 	settled      = time.Second // a link that lived so long makes the next back-off the first again
