@@ -28,5 +28,5 @@
 // counted (Counters.Forged, Strange).
 //
 // A message that is lost does no harm, so nothing is kept for a peer that cannot be reached, and what waits for one that reads slowly is merged: the
-// newest report of a limit holds all that the older ones said. A link on which nothing comes for 2 F (a heartbeat comes every F/4) is closed.
+// newest report of a limit holds all that the older ones said. A link on which nothing comes for 2 F (a heartbeat comes every F/2) is closed.
 package peerwire

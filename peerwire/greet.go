@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/talon-worker/talon/qos"
@@ -31,7 +32,7 @@ type greeter struct {
 	epoch  uint64
 	limits sharedLimits
 	ring   func() uint64
-	tls    *tls.Config // nil: plain, on loopback
+	tls    atomic.Pointer[tls.Config] // nil: plain, on loopback
 }
 
 func (g *greeter) hello(to qos.WorkerID) *hello {
@@ -41,12 +42,13 @@ func (g *greeter) hello(to qos.WorkerID) *hello {
 // call greets a peer that this worker has dialed.
 func (g *greeter) call(ctx context.Context, raw net.Conn, peer qos.WorkerID) (*link, error) {
 	raw.SetDeadline(time.Now().Add(greetTime))
-	if g.tls == nil && !loopback(raw.RemoteAddr()) {
+	settings := g.tls.Load()
+	if settings == nil && !loopback(raw.RemoteAddr()) {
 		return nil, errPlain
 	}
 	conn := raw
-	if g.tls != nil {
-		cfg := g.tls.Clone()
+	if settings != nil {
+		cfg := settings.Clone()
 		cfg.ServerName = string(peer)
 		t := tls.Client(raw, cfg)
 		if err := t.HandshakeContext(ctx); err != nil {
@@ -76,8 +78,8 @@ func (g *greeter) call(ctx context.Context, raw net.Conn, peer qos.WorkerID) (*l
 func (g *greeter) answer(ctx context.Context, raw net.Conn, admit func(*link) error) error {
 	raw.SetDeadline(time.Now().Add(greetTime))
 	conn := raw
-	if g.tls != nil {
-		t := tls.Server(raw, g.tls)
+	if settings := g.tls.Load(); settings != nil {
+		t := tls.Server(raw, settings)
 		if err := t.HandshakeContext(ctx); err != nil {
 			return fmt.Errorf("%w: %w", errTLS, err)
 		}

@@ -2,6 +2,7 @@ package peerwire
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -13,7 +14,7 @@ import (
 )
 
 // inFlight is how many frames of one peer may wait for the loop. Then its connection is not read, and the peer merges what it has.
-const inFlight = 4
+const inFlight = 2
 
 // errGoodbye ends the reading of a connection whose other side has closed it in order.
 var errGoodbye = errors.New("the peer has said goodbye")
@@ -47,11 +48,16 @@ func newLink(conn net.Conn, h *hello, dialed bool, in *bufio.Reader) *link {
 	return l
 }
 
-// close ends the link at once; the first reason counts.
+// close ends the link at once; the first reason counts. It does no more than close the socket: TLS would say so to the peer first, and wait up to five
+// seconds for one that does not read.
 func (l *link) close(why error) {
 	l.once.Do(func() {
 		l.why.Store(&why)
 		close(l.closed)
+		if t, ok := l.conn.(*tls.Conn); ok {
+			t.NetConn().Close()
+			return
+		}
 		l.conn.Close()
 	})
 }

@@ -2,6 +2,7 @@ package peerwire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -132,6 +133,18 @@ func (n *Node) change(done <-chan error, add func(*inputs) bool) error {
 	case <-n.ended:
 		return ErrEnded
 	}
+}
+
+// SetTLS changes certificate and authority for connections to come: certificates run out, and a worker does not stop for it. What was plain stays plain.
+func (n *Node) SetTLS(c *tls.Config) error {
+	if c == nil || n.cfg.TLS == nil {
+		return errors.New("peerwire: a peer port is with TLS or without it from the start")
+	}
+	if err := checkTLS(c); err != nil {
+		return err
+	}
+	n.wire.tls.Store(c)
+	return nil
 }
 
 // Status asks the loop how it is. It costs the loop time in proportion to the number of limits.

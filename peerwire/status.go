@@ -10,6 +10,7 @@ type Status struct {
 
 	Ring    uint64         // epoch of the ring of owners
 	Alone   bool           // no peers have been named: this worker owns everything
+	Newest  uint64         // the highest ring epoch that any voter has answered with: above Ring, the coordinator has news for this worker
 	Members []qos.WorkerID // of the ring; the caller must not change them
 	Acts    bool           // this worker may act as owner now: a majority of the ring's voters has confirmed
 	Settled bool           // and may start limits that nobody has handed over
@@ -52,7 +53,7 @@ func (c *core) status(now int64) Status {
 		Reporter: c.reporter.Stats, Owner: c.owner.Stats, Counters: c.stats,
 	}
 	if c.ring != nil {
-		s.Ring, s.Members, s.Settled = c.ring.Epoch(), c.ring.Members(), c.tenure.Open(now)
+		s.Ring, s.Newest, s.Members, s.Settled = c.ring.Epoch(), c.tenure.Newest(), c.ring.Members(), c.tenure.Open(now)
 	}
 	return s
 }

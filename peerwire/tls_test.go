@@ -1,6 +1,7 @@
 package peerwire
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,7 +113,8 @@ func TestMutualTLS(t *testing.T) {
 func TestCallersCheckWhoAnswers(t *testing.T) {
 	ours := newAuthority(t)
 	limits := qos.DefaultConfig()
-	caller := greeter{self: "w1", epoch: 1, limits: sharedOf(&limits), ring: func() uint64 { return 1 }, tls: ours.issue("w1")}
+	caller := greeter{self: "w1", epoch: 1, limits: sharedOf(&limits), ring: func() uint64 { return 1 }}
+	caller.tls.Store(ours.issue("w1"))
 	for _, tt := range []struct {
 		name  string
 		has   *tls.Config
@@ -131,8 +134,8 @@ func TestCallersCheckWhoAnswers(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			other := greeter{self: tt.calls, epoch: 1, limits: caller.limits, ring: caller.ring, tls: tt.has}
-			s := tls.Server(conn, other.tls)
+			other := greeter{self: tt.calls, epoch: 1, limits: caller.limits, ring: caller.ring}
+			s := tls.Server(conn, tt.has)
 			if s.Handshake() == nil {
 				s.Write(appendHello(nil, other.hello("")))
 				s.Read(make([]byte, 1000))
@@ -191,5 +194,75 @@ func TestNoPlainPort(t *testing.T) {
 		if _, err := LoadTLS(files[0], files[1], files[2]); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// TestCertificatesChange: a cluster that runs goes over to another authority. The links there are live on, new ones are made under the new certificates, and
+// nobody with one of the old authority's comes in any more.
+func TestCertificatesChange(t *testing.T) {
+	p := egress(64<<20, 4<<20)
+	old, next := newAuthority(t), newAuthority(t)
+	c := newCluster(t, 2, func(c *Config) { c.TLS = old.issue(string(c.Worker)) }, p)
+	stop := c.load(0, p.Limit(), 64<<10)
+	c.more(p.Limit(), 4<<20, "use under the old authority")
+	for _, w := range c.workers {
+		check(t, w.node.SetTLS(next.issue(string(w.id))))
+	}
+	for _, w := range c.workers { // the links there are live on; these die
+		w.cut(true)
+		w.cut(false)
+	}
+	c.more(p.Limit(), 4<<20, "use under the new authority")
+	w := c.workers[0]
+	cfg := old.issue("w9")
+	cfg.RootCAs = next.issue("w9").RootCAs
+	cfg.ServerName = string(w.id)
+	before := w.node.Status().Wire.RefusedTLS
+	conn := tls.Client(knock(t, w, nil), cfg)
+	conn.Write(appendHello(nil, goodHello(w, "w9")))
+	farewell(t, conn)
+	until(t, "the old authority is refused", func() bool { return w.node.Status().Wire.RefusedTLS > before })
+	stop()
+	c.judge()
+	if err := w.node.SetTLS(&tls.Config{}); err == nil {
+		t.Error("half-hearted TLS is taken")
+	}
+	if err := w.node.SetTLS(nil); err == nil {
+		t.Error("plain is taken")
+	}
+}
+
+// A writeCounter is a connection that counts the writes to it.
+type writeCounter struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *writeCounter) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestClosingSaysNothing: links are closed with locks held, and the last words of TLS wait for a peer that may not read.
+func TestClosingSaysNothing(t *testing.T) {
+	a := newAuthority(t)
+	x, y := net.Pipe()
+	defer y.Close()
+	near := &writeCounter{Conn: x}
+	mine, its := a.issue("w1"), a.issue("w2")
+	mine.ServerName = "w2"
+	conn := tls.Client(near, mine)
+	shaken := make(chan error, 1)
+	go func() { shaken <- tls.Server(y, its).Handshake() }()
+	check(t, conn.Handshake())
+	check(t, <-shaken)
+	l := newLink(conn, &hello{worker: "w2", epoch: 1}, true, bufio.NewReader(conn))
+	before := near.writes.Load()
+	l.close(errEnding)
+	if n := near.writes.Load() - before; n != 0 {
+		t.Errorf("%d writes", n)
+	}
+	if _, err := y.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection stays open")
 	}
 }

@@ -24,7 +24,8 @@ const (
 	maxGreetOne  = 16     // of them, from one address
 	firstBackOff = 25 * time.Millisecond
 	maxBackOff   = 2 * time.Second
-	settled      = time.Second // a link that lived so long makes the next back-off the first again
+	dialGap      = time.Millisecond // between two first attempts to members of a new ring, on average
+	settled      = time.Second      // a link that lived so long makes the next back-off the first again
 )
 
 // Reasons why a link ends or does not begin.
@@ -42,7 +43,7 @@ type wire struct {
 	mail      *mailbox
 	log       *slog.Logger
 	silence   time.Duration // a link on which nothing comes for so long is dead
-	heartbeat time.Duration
+	heartbeat time.Duration // and this end says something at least so often: four times in that
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -96,10 +97,11 @@ type dialer struct {
 
 func newWire(cfg *Config, mail *mailbox, ring func() uint64) *wire {
 	w := &wire{
-		greeter: greeter{self: cfg.Worker, epoch: cfg.Epoch, limits: sharedOf(&cfg.Limits), ring: ring, tls: cfg.TLS},
-		mail:    mail, log: cfg.Logger, silence: 2 * cfg.Limits.Confirm, heartbeat: cfg.Limits.Confirm / 4,
+		greeter: greeter{self: cfg.Worker, epoch: cfg.Epoch, limits: sharedOf(&cfg.Limits), ring: ring},
+		mail:    mail, log: cfg.Logger, silence: 2 * cfg.Limits.Confirm, heartbeat: cfg.Limits.Confirm / 2,
 		links: map[qos.WorkerID]*link{}, dialers: map[qos.WorkerID]*dialer{}, greeting: map[string]int{},
 	}
+	w.tls.Store(cfg.TLS)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -322,6 +324,7 @@ func (w *wire) setMembers(members []Member) {
 		w.dialers[m.ID] = d
 		w.wg.Go(func() {
 			defer cancel()
+			sleep(ctx, rand.N(time.Duration(len(members))*dialGap)) // a thousand at once would be refused for it
 			w.keepDialing(ctx, m.ID, d)
 		})
 	}

@@ -26,6 +26,13 @@ type PeerStatus struct {
 
 // status returns the peers by id, and the counters.
 func (w *wire) status() ([]PeerStatus, WireCounters) {
+	peers, c := w.look()
+	slices.SortFunc(peers, func(a, b PeerStatus) int { return cmp.Compare(a.ID, b.ID) })
+	return peers, c
+}
+
+// look copies what status shows, in any order.
+func (w *wire) look() ([]PeerStatus, WireCounters) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.counters
@@ -34,7 +41,7 @@ func (w *wire) status() ([]PeerStatus, WireCounters) {
 	c.RefusedBusy, c.RefusedTLS, c.Refused, c.Duplicates = n.refusedBusy.Load(), n.refusedTLS.Load(), n.refused.Load(), n.duplicates.Load()
 	c.BadFrames, c.Silent, c.Goodbyes, c.Lost, c.Unsent = n.badFrames.Load(), n.silent.Load(), n.goodbyes.Load(), n.lost.Load(), n.unsent.Load()
 	var peers []PeerStatus
-	for id, l := range w.links { // any order: sorted below
+	for id, l := range w.links { // any order
 		c.add(l)
 		p := PeerStatus{
 			ID: id, Connected: true, Dialed: l.dialed, Epoch: l.epoch, Ring: l.ring, Since: l.since,
@@ -45,7 +52,7 @@ func (w *wire) status() ([]PeerStatus, WireCounters) {
 		}
 		peers = append(peers, p)
 	}
-	for id, d := range w.dialers { // any order: sorted below
+	for id, d := range w.dialers { // any order
 		if w.links[id] != nil {
 			continue
 		}
@@ -55,7 +62,6 @@ func (w *wire) status() ([]PeerStatus, WireCounters) {
 		}
 		peers = append(peers, p)
 	}
-	slices.SortFunc(peers, func(a, b PeerStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return peers, c
 }
 
