@@ -16,8 +16,11 @@ type batch struct {
 	handOvers []qos.HandOver
 }
 
-func (b *batch) empty() bool {
-	return len(b.reports)+len(b.snapshots)+len(b.redirects)+len(b.asks)+len(b.answers)+len(b.handOvers) == 0
+func (b *batch) empty() bool { return b.messages() == 0 }
+
+// messages is how many there are in a batch.
+func (b *batch) messages() int {
+	return len(b.reports) + len(b.snapshots) + len(b.redirects) + len(b.asks) + len(b.answers) + len(b.handOvers)
 }
 
 // reset empties a batch and keeps its room.
@@ -32,6 +35,21 @@ type letter struct {
 	epoch uint64 // the incarnation that the connection's hello named
 	batch *batch
 	done  func() // called when it has been read: the sender's next may come
+}
+
+// stepMost is about how many messages one step takes in: a few milliseconds of work, so that however much comes from others, this worker's own views
+// are looked after within their life.
+const stepMost = 4096
+
+// portion is how many of the letters, from the first, one step takes in.
+func portion(letters []letter) int {
+	sum := 0
+	for i := range letters {
+		if sum += letters[i].batch.messages(); sum > stepMost && i > 0 {
+			return i
+		}
+	}
+	return len(letters)
 }
 
 // A parcel is a batch on its way out. It is the core's until the next step.

@@ -86,7 +86,11 @@ func (c *core) adopt(r *qos.Ring, now int64) {
 	} else {
 		members = 0 // it serves, but is not one of them
 	}
-	c.owner.SetRing(r.Epoch(), r.Replaces(), func(l qos.Limit) bool { return c.ownerOf(r, l) == c.self }, now)
+	before := r.Replaces()
+	if c.before == nil { // what was metered alone was nobody's ring's, whatever epoch that had
+		before = 0
+	}
+	c.owner.SetRing(r.Epoch(), before, func(l qos.Limit) bool { return c.ownerOf(r, l) == c.self }, now)
 	c.mayAct(now)
 	c.reporter.SetRing(r.Epoch(), members, func(l qos.Limit) qos.WorkerID { return c.ownerOf(r, l) }, now)
 	c.changed = true

@@ -78,6 +78,24 @@ func TestRingsGoForward(t *testing.T) {
 	}
 }
 
+// TestAloneTakesNothingAlong: what a worker has metered alone does not go on in a ring, not even one that replaces an epoch of the same number.
+func TestAloneTakesNothingAlong(t *testing.T) {
+	p := iops(1000, 100)
+	b := newBench(t, p)
+	b.run(100 * ms)
+	b.cell(p).Await(0, 1, 1)
+	b.run(5 * ms)
+	if len(b.core.status(b.now).Owned) != 1 {
+		t.Fatal("nothing is metered alone")
+	}
+	m := ringOf(2, "w1")
+	m.Replaces = []qos.Voting{{Epoch: aloneEpoch, Voters: []qos.WorkerID{"w1", "w2", "w3"}}}
+	check(t, b.give(m))
+	if s := b.core.status(b.now); len(s.Owned) != 0 || len(b.core.leaving) != 0 {
+		t.Errorf("%+v goes on, %d are handed over", s.Owned, len(b.core.leaving))
+	}
+}
+
 // TestRingOfOneVotes: a ring that the file names acts when it has confirmed itself, F after the start, and keeps confirming.
 func TestRingOfOneVotes(t *testing.T) {
 	p := iops(1000, 100)

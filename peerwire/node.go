@@ -186,9 +186,14 @@ func (n *Node) Run(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	stop, flushBy, spare := ctx.Done(), int64(math.MaxInt64), &inputs{}
+	var letters []letter // that have come and wait for their turn: a few of each peer
 	for {
 		urgent := n.core.reporter.Urgent()
 		in := n.mail.take(spare)
+		letters = append(letters, in.letters...)
+		some := portion(letters) // the rest waits for the next turn
+		in.letters = append(in.letters[:0], letters[:some]...)
+		letters = slices.Delete(letters, 0, some)
 		now := n.cfg.Now()
 		if ctx.Err() != nil {
 			if in.flush = true; stop != nil {
@@ -217,6 +222,9 @@ func (n *Node) Run(ctx context.Context) error {
 		case now >= flushBy:
 			n.cfg.Logger.Warn("the last use was not acknowledged in time: owners will miss it", "patience", n.cfg.Patience)
 			return nil
+		}
+		if len(letters) > 0 {
+			continue
 		}
 		n.sleep(timer, stop, urgent, min(out.next, flushBy)-now)
 	}

@@ -1,8 +1,11 @@
 package peerwire
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -216,5 +219,78 @@ func BenchmarkStir(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n.stir()
+	}
+}
+
+// TestPortion: a turn takes in whole letters in their order, so many that it ends soon, and always one.
+func TestPortion(t *testing.T) {
+	of := func(sizes ...int) (all []letter) {
+		for _, n := range sizes {
+			all = append(all, letter{batch: &batch{asks: make([]qos.Ask, n)}})
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		letters []letter
+		want    int
+	}{
+		{of(), 0},
+		{of(1, 2, 3), 3},
+		{of(stepMost, 1), 1},
+		{of(stepMost-1, 1, 1), 2},
+		{of(2*stepMost, 1), 1},
+		{of(1, 2*stepMost), 1},
+	} {
+		if got := portion(tt.letters); got != tt.want {
+			t.Errorf("%d letters: %d, want %d", len(tt.letters), got, tt.want)
+		}
+	}
+}
+
+// TestFenced: when the owner of a limit says that a newer incarnation of this worker is at work, Run ends with ErrFenced. The owner is a peer of the
+// test's own, which speaks the protocol with its bare hands.
+func TestFenced(t *testing.T) {
+	limits := testLimits()
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))
+	n := must(New(Config{Worker: "w1", Epoch: 7, Limits: limits, Ledger: must(qos.NewLedger(limits, 1)), Listener: ln}))
+	far := iops(1000, 100)
+	for i := 0; ; i++ {
+		r := must(qos.NewRing(1, []qos.WorkerID{"w1", "w2"}))
+		if far.Tenant = fmt.Sprint(i); r.Owner(qos.PlaceOf(far.Limit())) == 1 {
+			break
+		}
+	}
+	check(t, n.SetPolicies([]qos.Policy{far}))
+	check(t, n.SetRing(ringOf(1, "w1", "w2")))
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	check(t, err)
+	defer conn.Close()
+	conn.Write(appendHello(nil, &hello{version: 1, oldest: 1, worker: "w2", to: "w1", epoch: 1, limits: sharedOf(&limits)}))
+	in := bufio.NewReader(conn)
+	h, err := readHello(in)
+	check(t, err)
+	if h.worker != "w1" || h.epoch != 7 || h.limits != sharedOf(&limits) {
+		t.Errorf("hello %+v", h)
+	}
+	until(t, "the policy is in force", func() bool { return n.Status().Policies == 1 })
+	n.cfg.Ledger.Cell(far.Limit()).Await(0, 1, 1)
+	for fenced := false; !fenced; {
+		frame, _, err := readFrame(in, nil, maxFrame)
+		check(t, err)
+		var b batch
+		if _, _, err := decode(frame, &b); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range b.reports {
+			d := qos.Redirect{Key: u.Key, To: u.From, Sequence: u.Sequence, RingEpoch: 1, Reason: qos.OldEpoch}
+			conn.Write(sent(&batch{redirects: []qos.Redirect{d}}))
+			fenced = true
+		}
+	}
+	if err := <-ended; !errors.Is(err, ErrFenced) {
+		t.Errorf("Run: %v, want ErrFenced", err)
 	}
 }
