@@ -11,7 +11,7 @@ import "math"
 // divide raises r's ceiling by what its last report asks for, or gives it a place in the line.
 func (m *meter) divide(r *reporter, now int64) {
 	m.serve(now)
-	if r.links[byTurn].in || r.expired || r.generation < m.policy.Generation || !m.policy.Limits() {
+	if r.in[byTurn] || r.expired || r.generation < m.policy.Generation || !m.policy.Limits() {
 		return
 	}
 	free, own := m.free(r), m.ceiling(r)-r.known()
@@ -109,7 +109,7 @@ func (m *meter) takeTurn(r *reporter) {
 
 // leaveTurn takes r out of the line.
 func (m *meter) leaveTurn(r *reporter) {
-	if r.links[byTurn].in {
+	if r.in[byTurn] {
 		m.shortfall -= r.lack
 		m.lines[byTurn].drop(byTurn, r)
 	}
@@ -117,7 +117,7 @@ func (m *meter) leaveTurn(r *reporter) {
 
 // keepTurn adjusts the place that r keeps to what its newest report says.
 func (m *meter) keepTurn(r *reporter) {
-	if !r.links[byTurn].in {
+	if !r.in[byTurn] {
 		return
 	}
 	lack := r.need - r.reserved

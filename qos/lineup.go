@@ -14,7 +14,6 @@ const (
 // links are a reporter's neighbours in one line.
 type links struct {
 	prev, next *reporter
-	in         bool
 }
 
 // A lineup is one line of reporters.
@@ -25,8 +24,11 @@ type lineup struct {
 
 // add puts r at the end of the line, moving it there if it is in it.
 func (l *lineup) add(kind int, r *reporter) {
+	if l.tail == r {
+		return
+	}
 	l.drop(kind, r)
-	r.links[kind] = links{prev: l.tail, in: true}
+	r.links[kind], r.in[kind] = links{prev: l.tail}, true
 	if l.tail != nil {
 		l.tail.links[kind].next = r
 	} else {
@@ -38,10 +40,10 @@ func (l *lineup) add(kind int, r *reporter) {
 
 // drop takes r out of the line if it is in it.
 func (l *lineup) drop(kind int, r *reporter) {
-	at := r.links[kind]
-	if !at.in {
+	if !r.in[kind] {
 		return
 	}
+	at := r.links[kind]
 	if at.prev != nil {
 		at.prev.links[kind].next = at.next
 	} else {
@@ -52,6 +54,6 @@ func (l *lineup) drop(kind int, r *reporter) {
 	} else {
 		l.tail = at.prev
 	}
-	r.links[kind] = links{}
+	r.links[kind], r.in[kind] = links{}, false
 	l.len--
 }

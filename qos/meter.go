@@ -51,7 +51,16 @@ type meter struct {
 //
 // Reservation, the only promise that binds the owner, is the highest ceiling not named dead less the use known. Of the ceilings in the
 // snapshots issued, two matter: the highest, and the newest if it is lower.
+//
+// It fills five cache lines, and the first is what its neighbours in the lines touch: with ten thousand reporters each of them is fetched from afar.
 type reporter struct {
+	links [numLines]links
+	in    [numLines]bool
+
+	expired bool // every snapshot of high is too old to be in force, and it is not named dead: nothing more is granted
+	told    bool // the newest snapshot said exhausted
+	gone    bool // a newer incarnation has taken its place
+
 	id         ReporterID
 	generation uint64 // of its newest report
 	sequence   uint64
@@ -66,15 +75,10 @@ type reporter struct {
 	reserved int64 // part of meter.reserved
 	high     grant // highest ceiling not named dead
 	low      grant // a lower ceiling that a later snapshot carried: what is left when high is named dead
-	expired  bool  // every snapshot of high is too old to be in force, and it is not named dead: nothing more is granted
 	paid     int64 // with expired: what overflowing refill has paid of the reservation
 	issued   Mark  // newest snapshot
 	issuedAt int64
-	told     bool // the newest snapshot said exhausted
-	lack     int64
-	gone     bool // a newer incarnation has taken its place
-
-	links [numLines]links
+	lack     int64 // what it lacks, in the line byTurn
 }
 
 // A grant is a ceiling, in the owner's count, and the newest snapshot that carried it; unissued while none has.
@@ -134,7 +138,7 @@ func (m *meter) expire(r *reporter) {
 	if r.high.mark == m.unissued() { // what was never told, nobody can name dead; naming all that was told dead is enough
 		r.high.mark = r.issued
 	}
-	if r.links[byTurn].in { // a promise on top of it could never be named dead: told so, the worker names it, and asks again
+	if r.in[byTurn] { // a promise on top of it could never be named dead: told so, the worker names it, and asks again
 		m.leaveTurn(r)
 		m.lines[byPush].add(byPush, r)
 	}
@@ -200,12 +204,12 @@ func (m *meter) advanceFor(r *reporter) int64 {
 func (m *meter) refillIn(span int64) int64 { return mulDiv(m.policy.Rate, span, perSecond) }
 
 // active reports whether r's lease lives.
-func (r *reporter) active() bool { return r.links[byLease].in }
+func (r *reporter) active() bool { return r.in[byLease] }
 
 // forget drops a reporter of whom nothing is to be remembered: no lease, no reservation. Should it come back it starts from the base that it
 // reports, which it has from this owner.
 func (m *meter) forget(r *reporter) {
-	if r.active() || r.reserved > 0 || r.links[byView].in && r.high.ceiling > r.known() {
+	if r.active() || r.reserved > 0 || r.in[byView] && r.high.ceiling > r.known() {
 		return
 	}
 	for kind := range m.lines {
@@ -236,7 +240,7 @@ func (m *meter) replace(r *reporter) {
 // orphan makes a reservation of a reporter that goes nobody's, unless the expiry of its view will: it had expired, or its snapshot never went. A copy
 // of its last report must not find the promise again.
 func (m *meter) orphan(r *reporter) {
-	if r.reserved > 0 && !r.links[byView].in {
+	if r.reserved > 0 && !r.in[byView] {
 		m.fresh(r)
 		m.orphans += r.reserved
 		r.reserved, r.high, r.low = 0, grant{}, grant{}
@@ -325,7 +329,7 @@ func (m *meter) snapshot(r *reporter, now int64) RateSnapshot {
 	s := RateSnapshot{
 		Key: m.policy.Key(), To: r.id, Mark: r.issued,
 		Acknowledged: r.total, AckSequence: r.sequence, Remaining: remaining, Stamp: r.stamp, ObservedAt: now,
-		Exhausted: r.told, Queued: r.links[byTurn].in, Reporters: m.lines[byLease].len,
+		Exhausted: r.told, Queued: r.in[byTurn], Reporters: m.lines[byLease].len,
 		Newest: m.policy.Generation, Level: m.level.Now(), Soft: m.soft,
 		BanLeft: max(m.banned-now, 0),
 	}

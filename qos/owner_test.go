@@ -86,10 +86,10 @@ func (b *ownerBench) audit() {
 		if r.expired {
 			stale += r.reserved
 		}
-		if r.reserved > 0 && !r.links[byView].in && !r.links[byExpiry].in && r.high.mark != m.unissued() {
+		if r.reserved > 0 && !r.in[byView] && !r.in[byExpiry] && r.high.mark != m.unissued() {
 			b.t.Fatalf("%s: %d reserved that nothing can end", r.id.Worker, r.reserved)
 		}
-		if r.links[byTurn].in {
+		if r.in[byTurn] {
 			lack += r.lack
 		}
 		if r.reserved < 0 {

@@ -12,8 +12,8 @@ func TestAnExpiredReporterDoesNotStandInLine(t *testing.T) {
 	r.need = r.reserved + 5
 	m.takeTurn(r)
 	m.expire(r)
-	if !r.expired || r.links[byTurn].in || m.shortfall != 0 {
-		t.Fatalf("expired %v, in line %v, shortfall %d", r.expired, r.links[byTurn].in, m.shortfall)
+	if !r.expired || r.in[byTurn] || m.shortfall != 0 {
+		t.Fatalf("expired %v, in line %v, shortfall %d", r.expired, r.in[byTurn], m.shortfall)
 	}
 	if r.high.mark == m.unissued() {
 		t.Error("what was never issued cannot be named dead")

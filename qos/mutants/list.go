@@ -108,7 +108,7 @@ var mutants = []mutant{
 		tests: "TestNeedsAreServedWholeInOrder",
 	}, {
 		name: "place lost by asking again", file: "division.go",
-		old: "	if r.links[byTurn].in || r.expired ||", new: "	if r.links[byTurn].in {\n		m.takeTurn(r)\n	}\n	if r.links[byTurn].in || r.expired ||",
+		old: "	if r.in[byTurn] || r.expired ||", new: "	if r.in[byTurn] {\n		m.takeTurn(r)\n	}\n	if r.in[byTurn] || r.expired ||",
 		tests: "TestNeedsAreServedWholeInOrder",
 	}, {
 		name: "lowered ceiling freed at once", file: "division.go",
