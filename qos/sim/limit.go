@@ -64,6 +64,7 @@ type limit struct {
 	turn   int // how often it was changed: older moves are void
 	newest uint64
 	from   measured
+	owed   bool // liveness is measured: what it owed is paid
 }
 
 // unknown is what a new incarnation's use counts as: nothing, while the owner's books can be compared.

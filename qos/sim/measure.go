@@ -1,12 +1,15 @@
 package sim
 
+import "slices"
+
 // awaitPaid waits until no owner is in debt. An owner that starts after a crash counts all that nobody has acknowledged as used just now, views that
 // were spent and allowances: up to 2*N*b + R*TTL. Liveness is owed from when that is paid.
 func (w *World) awaitPaid() {
 	from := w.now
 	for w.err == nil && w.inDebt() {
 		if w.now-from > w.longestDebt() {
-			w.fail("an owner is in debt %s after the faults", ms(w.now-w.healedAt))
+			w.overdue()
+			break
 		}
 		w.Until(w.now + 20e6)
 	}
@@ -44,12 +47,17 @@ func (w *World) paidAt(l *limit) int64 {
 func (l *limit) under() bool { return l.demand.Rate*10 <= l.policy.Rate*9 }
 
 func (w *World) inDebt() bool {
+	return slices.ContainsFunc(w.limits, func(l *limit) bool { return l.setup.Sane && l.level < w.paidAt(l) })
+}
+
+// overdue finds a debt that has not been paid in time. Only of a limit that was off nobody knows how long it takes: what was used without a limit, and is
+// reported when there is one again, is a debt of any size.
+func (w *World) overdue() {
 	for _, l := range w.limits {
 		if l.setup.Sane && !l.wasOff && l.level < w.paidAt(l) {
-			return true
+			w.fail("%v: the owner is in debt %s after the faults, level %d", l.name, ms(w.now-w.healedAt), l.level)
 		}
 	}
-	return false
 }
 
 // giveUp lets everything that still waits from before go: whether what comes now is served in time is the question.
@@ -86,6 +94,7 @@ func (w *World) dump(i int32) {
 func (w *World) beginMeasure() {
 	w.giveUp()
 	for _, l := range w.limits {
+		l.owed = l.setup.Sane && l.level >= w.paidAt(l)
 		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, debt: max(-l.level, 0)}
 	}
 }
@@ -93,7 +102,7 @@ func (w *World) beginMeasure() {
 // endMeasure holds what was delivered since against what was due: all that was wanted, or R, whichever is less.
 func (w *World) endMeasure() {
 	for _, l := range w.limits {
-		if l.setup.Sane && !l.wasOff && w.setup.Measure > 0 && w.err == nil {
+		if l.owed && w.setup.Measure > 0 && w.err == nil {
 			w.measure(l)
 		}
 	}
