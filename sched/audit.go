@@ -83,6 +83,11 @@ func (r *Ring) auditSeat(s *seat) error {
 	if s.t != nil && s.active != (s.live > 0 && s.state != seatParked) {
 		return fmt.Errorf("active %v with %d live flows in state %d", s.active, s.live, s.state)
 	}
+	for slot := s.first; s.t != nil && slot != none; slot = r.flows[slot].after {
+		if f := &r.flows[slot]; !f.fresh || !f.listed || f.seat != s.id || f.state != flowReady && f.state != flowPicked {
+			return fmt.Errorf("slot %d is out of place among the fresh", slot)
+		}
+	}
 	queued, prev := int32(0), int32(none)
 	for slot := s.head; s.t != nil && slot != none; slot = r.flows[slot].next {
 		if f := &r.flows[slot]; f.state != flowReady || f.seat != s.id || f.prev != prev {

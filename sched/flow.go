@@ -15,6 +15,8 @@ const (
 type flow struct {
 	state flowState
 	fresh bool // not dispatched yet
+	// listed among the fresh flows of its seat: while it is ready or picked.
+	listed bool
 	// What of the tenant's counters it is in.
 	inRequests, inBytes, inInflight bool
 	block                           bool // while in flight: it will be blocked when it is done
@@ -98,14 +100,39 @@ func (r *Ring) emptied(s *seat) {
 	}
 }
 
+// addFresh lists a flow that is ready for the first time among those of its seat: last, or first if it has waited longest, having been blocked before.
 func (r *Ring) addFresh(f *flow, s *seat, slot int32) {
-	f.fore, f.after = s.last, none
-	if s.last == none {
+	f.listed, f.fore, f.after = true, s.last, none
+	if s.first != none && f.admitted < r.flows[s.first].admitted {
+		f.fore, f.after = none, s.first
+	}
+	if f.fore == none {
 		s.first = slot
 	} else {
-		r.flows[s.last].after = slot
+		r.flows[f.fore].after = slot
 	}
-	s.last = slot
+	if f.after == none {
+		s.last = slot
+	} else {
+		r.flows[f.after].fore = slot
+	}
+}
+
+func (r *Ring) dropFresh(f *flow, s *seat) {
+	if !f.listed {
+		return
+	}
+	f.listed = false
+	if f.fore == none {
+		s.first = f.after
+	} else {
+		r.flows[f.fore].after = f.after
+	}
+	if f.after == none {
+		s.last = f.fore
+	} else {
+		r.flows[f.after].fore = f.fore
+	}
 }
 
 // dispatched takes a flow out of the tenant's queue: it is dispatched for the first time, refused or dropped.
@@ -114,18 +141,7 @@ func (r *Ring) dispatched(f *flow, s *seat) {
 		return
 	}
 	f.fresh = false
-	if f.state != flowQueued {
-		if f.fore == none {
-			s.first = f.after
-		} else {
-			r.flows[f.fore].after = f.after
-		}
-		if f.after == none {
-			s.last = f.fore
-		} else {
-			r.flows[f.after].fore = f.fore
-		}
-	}
+	r.dropFresh(f, s)
 	if f.inRequests {
 		s.t.queued.Add(-1)
 	}

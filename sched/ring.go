@@ -176,7 +176,7 @@ func (r *Ring) pick() (Pick, bool) {
 		if r.flying > 0 && r.flying+held > most {
 			return Pick{}, false
 		}
-		if s.flying > 0 && s.flying+held > most-r.w.cfg.Chunk && r.heap.len() > 1 {
+		if s.flying > 0 && s.flying+held > max(most-r.w.cfg.Chunk, r.w.cfg.Chunk) && r.heap.len() > 1 {
 			r.heap.remove(s.id)
 			p, ok := r.pick()
 			r.heap.push(s.id, r.key(s))
@@ -297,12 +297,14 @@ func (r *Ring) Push(slot uint32, want, now int64) {
 	f, s := r.at(slot, "Push", flowQueued)
 	f.want = r.estimate(f, want)
 	f.pushed, f.throttled = r.now, s.throttled(r.now)
-	r.addFresh(f, s, int32(slot))
 	r.ready(f, s, slot)
 }
 
 // ready makes a flow that is not live ready.
 func (r *Ring) ready(f *flow, s *seat, slot uint32) {
+	if f.fresh {
+		r.addFresh(f, s, int32(slot))
+	}
 	r.enqueue(f, s, int32(slot), false)
 	r.rise(s)
 	if s.state == seatParked && s.first == int32(slot) && r.wheel.has(s.id) {
@@ -397,6 +399,7 @@ func (r *Ring) Block(slot uint32) {
 		r.unpick(f, s, slot)
 	}
 	r.dequeue(f, s)
+	r.dropFresh(f, s)
 	f.state = flowBlocked
 	r.fall(s)
 	r.emptied(s)

@@ -17,6 +17,7 @@ type checks struct {
 	backlog []bool      // by tenant
 	ready   [][]int     // by ring and tenant: flows that could be dispatched
 	flying  []int       // by ring: flows in flight
+	bytes   [][]int64   // by ring and tenant: bytes in flight
 	origin  [][]float64 // by pair: used[i]-used[j] when both began to be backlogged
 	least   [][]float64 // and the least and most since
 	most    [][]float64 //
@@ -44,6 +45,7 @@ func (k *checks) init(w *World) {
 	k.waits, k.inside = make([]int, n), make([]int, n)
 	for range w.s.Rings {
 		k.ready = append(k.ready, make([]int, n))
+		k.bytes = append(k.bytes, make([]int64, n))
 	}
 	k.flying = make([]int, w.s.Rings)
 	for range n {
@@ -129,6 +131,8 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 		k.failf("%d bytes picked of %d, chunk %d", p.Bytes, c.left, w.s.Chunk)
 	}
 	k.held[c.id], k.payload[c.id] = held, p.Bytes
+	k.passed(w, c)
+	k.bytes[c.ring][t.id] += held
 	k.add(w, t, held)
 	if w.rate > 0 {
 		k.open[c.id] = len(k.ledger)
@@ -149,6 +153,16 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 		}
 	}
 	k.hungry[t.id] = 0
+}
+
+// passed: who has its part of the ring in flight already is passed over for others, and has no claim on what they get meanwhile.
+func (k *checks) passed(w *World, c *conn) {
+	part := max(int64(w.s.Depth-1), 1) * w.s.Chunk
+	for o, n := range k.bytes[c.ring] {
+		if o != c.tenant.id && n > 0 && n+w.s.Chunk+sched.ResponseCost > part {
+			k.begin(o)
+		}
+	}
 }
 
 // add charges, or gives back where n is negative, and looks at the tenant's lag to all others.
@@ -215,6 +229,7 @@ func (k *checks) begin(id int) {
 // unpicked: the flow was blocked before it was charged, or its tenant parked.
 func (k *checks) unpicked(w *World, c *conn, parked bool) {
 	k.add(w, c.tenant, -k.held[c.id])
+	k.bytes[c.ring][c.tenant.id] -= k.held[c.id]
 	if i := k.open[c.id]; i != none {
 		k.ledger[i].n = 0
 		k.open[c.id] = none
@@ -261,6 +276,7 @@ func (k *checks) done(w *World, c *conn, sent int64) {
 		k.ledger[i].n -= back
 		k.open[c.id] = none
 	}
+	k.bytes[c.ring][c.tenant.id] -= k.held[c.id]
 	k.sentAll += sent
 	k.cost += k.held[c.id] - k.payload[c.id]
 	k.held[c.id], k.payload[c.id] = 0, 0

@@ -120,7 +120,7 @@ func (w *World) at(at int64, k kind, who int32, gen uint32) {
 
 // Run lets clients make requests for Setup.For, and then lets what is under way end.
 func (w *World) Run() (Result, error) {
-	end := w.now + w.s.For
+	end, still := w.now+w.s.For, 0
 	for len(w.queue) > 0 {
 		e := w.queue.pop()
 		for w.look != nil && w.next <= e.at {
@@ -128,7 +128,12 @@ func (w *World) Run() (Result, error) {
 			w.look()
 			w.next += msec
 		}
-		w.now = e.at
+		if still++; e.at > w.now {
+			still = 0
+		}
+		if w.now = e.at; still > 100_000 {
+			return w.r, fmt.Errorf("P6: the rings spin at %d ns", w.now)
+		}
 		if !w.over && (w.now >= end || w.s.Most > 0 && w.r.Decisions >= w.s.Most) {
 			w.over = true
 			w.check.unfair = true
