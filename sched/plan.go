@@ -20,11 +20,12 @@ const (
 	paceShift  = 40                   // fraction of pace
 	aimPart    = 995                  // V is paced at so many thousandths of the rate
 	boostOne   = int64(1) << 16       // boost is in 1/65536
-	boostMost  = 64 * boostOne        //
-	gainPart   = 3                    // tenths
-	growMost   = int64(3) << 16       // most of (aim - used)/used that one plan counts
-	second     = int64(1e9)           //
-	planSlots  = 8                    // plans kept, so that a reader is disturbed only by that many changes while it reads
+	boostLeast = boostOne / 64
+	boostMost  = 64 * boostOne  //
+	gainPart   = 3              // tenths
+	growMost   = int64(3) << 16 // most of (aim - used)/used that one plan counts
+	second     = int64(1e9)     //
+	planSlots  = 8              // plans kept, so that a reader is disturbed only by that many changes while it reads
 )
 
 // A mode says how rings order tenants; see doc.go.

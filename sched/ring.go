@@ -14,6 +14,7 @@ type Ring struct {
 	now     int64 // the newest seen
 	v       int64 // free mode: key of the last dispatch; never goes back
 	used    int64
+	slumber int64 // times that it slept because all that was ready waited for V
 	asleep  bool
 
 	flows []flow
@@ -502,6 +503,10 @@ func (r *Ring) Wake() int64 {
 	if len(r.waiting) > 0 {
 		wake = min(wake, r.plan.due)
 		awaits = r.leastAwaited()
+		if r.heap.len() == 0 {
+			r.slumber++
+			r.beacon.slumber.Store(r.slumber)
+		}
 	}
 	r.sleep(wake, awaits)
 	return r.settled(wake)

@@ -30,6 +30,7 @@ type Worker struct {
 	boost   int64
 	used    int64 // sum of the rings' used at the last periodic plan
 	stalls  int64 // and of their stalls
+	slumber int64 // and of their sleeps
 	began   int64 // ns of that plan
 	beganV  int64
 	lead    int64 // that V would have had over everybody since then
@@ -40,11 +41,12 @@ type Worker struct {
 
 // beacon is what a ring lets the planner see.
 type beacon struct {
-	until  atomic.Int64 // ns until which the ring sleeps; 0: it is awake
-	awaits atomic.Int64 // V that its first waiting tenant awaits; never: none waits
-	used   atomic.Int64 // bytes charged less refunds, while paced
-	stalls atomic.Int64 // times that the bucket had too little
-	_      [96]byte
+	until   atomic.Int64 // ns until which the ring sleeps; 0: it is awake
+	awaits  atomic.Int64 // V that its first waiting tenant awaits; never: none waits
+	used    atomic.Int64 // bytes charged less refunds, while paced
+	stalls  atomic.Int64 // times that the bucket had too little
+	slumber atomic.Int64 // times that it slept because all that was ready waited for V
+	_       [88]byte
 }
 
 // NewWorker checks c and returns a Worker without tenants.
@@ -106,7 +108,7 @@ func (w *Worker) Rate() int64 { return w.want.Load() }
 
 // Used is the bytes that rings have charged, with ResponseCost, less what they gave back, while a rate bound.
 func (w *Worker) Used() int64 {
-	used, _ := w.usedByAll()
+	used, _, _ := w.usedByAll()
 	return used
 }
 
@@ -176,7 +178,7 @@ func (w *Worker) plan(now int64) {
 		p.mode, p.frame = m, p.frame+1
 		w.boost = boostOne
 		w.began, w.beganV, w.lead = now, p.v, 0
-		w.used, w.stalls = w.usedByAll()
+		w.used, w.stalls, w.slumber = w.usedByAll()
 		p.period, p.due = p.period+1, now+period
 		periodic = false
 	}
@@ -236,10 +238,10 @@ func (w *Worker) fold() bool {
 // boost.
 func (w *Worker) review(p *plan) {
 	elapsed := min(p.at-w.began, 10*period)
-	used, stalls := w.usedByAll()
+	used, stalls, slumber := w.usedByAll()
 	stalled := stalls != w.stalls
 	w.weights = 0
-	live, behind, all := int64(0), int64(0), int64(0)
+	live, all, behind, votes := int64(0), int64(0), int64(0), int64(0)
 	kept := w.active[:0]
 	for _, t := range w.active {
 		if w.gone(t, p) {
@@ -251,8 +253,12 @@ func (w *Worker) review(p *plan) {
 		w.weights += t.weight * t.part
 		all += t.weight
 		if t.live.Load() > 0 {
+			lag := p.v - t.vt.Load()
 			live += t.weight
-			behind += min(max(p.v-t.vt.Load(), -cfg.lag), cfg.lag) / 16 * t.weight
+			behind += min(max(lag, -cfg.lag), cfg.lag) / 16 * t.weight
+			if votes -= t.weight; lag >= cfg.chunk/2 {
+				votes += 2 * t.weight
+			}
 		}
 		kept = append(kept, t)
 	}
@@ -262,14 +268,19 @@ func (w *Worker) review(p *plan) {
 	for _, t := range kept {
 		t.due.Add(mulDiv(share, t.weight, all))
 	}
+	// Rings that had nothing to do because all their tenants waited for V show that V binds. If none did, and most of the weight that has work is half
+	// a chunk behind V or more, then the rings bind, as the bucket does where it had too little: V has promised more than there was.
+	slept := slumber != w.slumber
+	over := behind > 0 && (stalled || !slept && votes > 0)
 	if p.at-w.began < 2*period { // else everybody slept for part of it
-		w.adjust(share, used-w.used, p.v-w.beganV+w.lead, stalled)
+		promised := mulDiv(p.v-w.beganV+w.lead, w.weights, partOne<<unitBits)
+		w.adjust(share, used-w.used, promised, over, slept)
 	}
-	if stalled && behind > 0 {
-		// The bucket has bound and V has not: it has promised more than there was. It goes back to where those who have work are ahead of it and
-		// behind it by the same number of bytes, as in EEVDF.
+	if over {
+		// V goes back to where those who have work are ahead of it and behind it by the same number of bytes, as in EEVDF.
 		p.v = max(p.v-behind/live*16, w.beganV)
 	}
+	w.slumber = slumber
 	w.used, w.stalls, w.began, w.beganV, w.lead = used, stalls, p.at, p.v, 0
 }
 
@@ -308,21 +319,22 @@ func (t *Tenant) measure(p *plan, dv int64) {
 	t.part = max((t.part+part)/2, 1)
 }
 
-// adjust moves the boost by three tenths of what it was wrong by: V that would have run ahead of everybody did not bind, and was too fast; else what
-// was left of the aim, though tenants waited for V, says how much too slow it was. Where the bucket had too little, half of it goes.
-func (w *Worker) adjust(aim, used, advanced int64, stalled bool) {
+// adjust moves the boost by three tenths of what it was wrong by: what was left of the aim, while rings waited for V, says how much too slow V was. Where
+// V has promised too much, the boost loses half of that; below one it makes V follow rings that cannot carry the rate. While there is work for
+// nobody it goes back to one.
+func (w *Worker) adjust(aim, used, promised int64, over, slept bool) {
 	switch {
-	case stalled:
-		w.boost -= (w.boost - boostOne) / 2
-	case w.lead > 0:
-		w.boost -= mulDiv(w.boost*gainPart/10, w.lead, advanced)
+	case over:
+		w.boost -= mulDiv(w.boost/2, max(promised-used, 0), max(promised, 1))
+	case !slept:
+		w.boost -= (w.boost - boostOne) * gainPart / 10
 	case used < aim:
 		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), growMost)
 		w.boost += w.boost * gainPart / 10 * grow >> 16
 	default:
 		w.boost -= mulDiv(w.boost*gainPart/10, used-aim, max(used, 1))
 	}
-	w.boost = min(max(w.boost, boostOne), boostMost)
+	w.boost = min(max(w.boost, boostLeast), boostMost)
 }
 
 // pace is the speed of V: boost * 0.995 * rate / weights, and never more than a tenant of weight 1 that has everything can use.
@@ -334,13 +346,14 @@ func (w *Worker) pace(rate int64) int64 {
 	return mulDiv(mulDiv(aim, 1<<(paceShift+unitBits-partBits), second), 1<<(2*partBits), w.weights)
 }
 
-// usedByAll is what the rings have charged ever, and how often the bucket had too little for them.
-func (w *Worker) usedByAll() (used, stalls int64) {
+// usedByAll is what the rings have charged ever, how often the bucket had too little for them, and how often they slept because everybody waited for V.
+func (w *Worker) usedByAll() (used, stalls, slumber int64) {
 	for i := range w.rings {
 		used += w.rings[i].used.Load()
 		stalls += w.rings[i].stalls.Load()
+		slumber += w.rings[i].slumber.Load()
 	}
-	return used, stalls
+	return used, stalls, slumber
 }
 
 // rouse wakes the rings that would sleep too long, or all that sleep.

@@ -98,7 +98,7 @@ func FromSeed(seed uint64) Setup {
 		Seed: seed, Rings: int(pick(1, 1, 2, 3, 4, 8, 16)), Chunk: pick(64*kib, 256*kib, 256*kib, mib), Depth: int(pick(1, 2, 4, 4)),
 		Speed: pick(400e6, 1250e6, 5000e6), Latency: pick(0, 2*usec, 10*usec), Turn: int(pick(1, 4, 16)), For: pick(60, 150, 300) * msec,
 	}
-	if s.Most = 1500; seed%50 == 0 {
+	if s.Most = 1000; seed%50 == 0 {
 		s.Most = 40_000
 	}
 	all := s.Speed * int64(s.Rings)

@@ -183,7 +183,7 @@ func (w *World) act(e event) {
 		w.do(&w.s.Deeds[e.who])
 	default:
 		c := w.conns[e.who]
-		if c.gen != e.gen {
+		if c.gen != e.gen && !(w.over && e.kind == aLeaving) {
 			return
 		}
 		if e.kind == aLeaving && c.state == resting {
