@@ -448,3 +448,89 @@ func TestRetiredTenants(t *testing.T) {
 		t.Errorf("%d retired accounts are left", n)
 	}
 }
+
+// Over every interval of a run, what the sockets have accepted (and 512 bytes a response) is at most burst + rate * its length, whatever the
+// number of connections; and nearly all of the rate is delivered.
+func TestEgressNeverPassesTheBucket(t *testing.T) {
+	const rate, burst = 400_000, 50_000
+	for _, conns := range []int{1, 8, 64} {
+		s := tellOf(t, []Tenant{{ID: "a", QueueDeadline: time.Hour}}, limited("a", 0, 0, rate, burst), func(c *Config) { c.MaxConnections = 100 })
+		paths := []string{"/o700", fmt.Sprint("/o", 5*simChunk+3), fmt.Sprint("/o", simCopy), "/nope"}
+		for i := range conns {
+			c := s.client()
+			c.say(strings.Repeat(getRequest(paths[i%4], bearer("a"))+getRequest(paths[(i+1)%4], bearer("a")), 300))
+		}
+		type event struct{ at, sent int64 }
+		var run []event
+		began := s.now
+		for s.now-began < 2e9 {
+			s.turns(1, 1e6)
+			for _, c := range s.clients {
+				c.hear()
+				c.got = c.got[:0]
+				if len(c.unsent) > 0 {
+					c.flush()
+				}
+			}
+			st := &s.loop.stats
+			responses := int64(0)
+			for _, n := range st.Requests {
+				responses += int64(n)
+			}
+			run = append(run, event{s.now, int64(st.SentSendfile+st.SentCopy) + responses*responseCost})
+		}
+		worst, short := int64(0), int64(0)
+		for i := range run {
+			for _, e := range run[:i] {
+				worst = max(worst, run[i].sent-e.sent-burst-rate*(run[i].at-e.at)/1e9)
+			}
+		}
+		if last := run[len(run)-1]; worst > 0 {
+			t.Errorf("%d connections: %d bytes more than burst and rate allow in some interval", conns, worst)
+		} else if short = rate*(last.at-began)/1e9 - last.sent; short > rate/10 {
+			t.Errorf("%d connections: %d of %d bytes delivered", conns, last.sent, last.sent+short)
+		}
+		s.check()
+	}
+}
+
+// Two tenants behind one rate for the whole worker share it by their weights.
+func TestEgressRateIsSharedByWeight(t *testing.T) {
+	const rate = 20 << 20
+	s := tellOf(t, []Tenant{{ID: "a", QueueDeadline: time.Hour}, {ID: "b", Weight: 3, QueueDeadline: time.Hour}},
+		slices.Concat(limited("a", 0, 0, 0, 0), limited("b", 0, 0, 0, 0)),
+		func(c *Config) {
+			c.EgressRate, c.MaxConnections, c.TransferChunk, c.CopyBelow = rate, 100, 64<<10, 1000
+		})
+	if err := os.WriteFile(filepath.Join(s.tree.path, "big"), make([]byte, 100<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]*int64{"a": new(int64), "b": new(int64)}
+	for tenant, n := range map[string]int{"a": 20, "b": 4} {
+		for range n {
+			c := s.client()
+			c.say(getRequest("/big", bearer(tenant)))
+			c.tally = sent[tenant]
+		}
+	}
+	read := func(ns int64) {
+		for end := s.now + ns; s.now < end; {
+			s.turns(1, 1e6)
+			for _, c := range s.clients {
+				c.hear()
+				*c.tally += int64(len(c.got))
+				c.got = c.got[:0]
+			}
+		}
+	}
+	read(1e9)
+	*sent["a"], *sent["b"] = 0, 0
+	read(2e9)
+	all := *sent["a"] + *sent["b"]
+	if share := float64(*sent["b"]) / float64(*sent["a"]); share < 2.85 || share > 3.15 {
+		t.Errorf("weights 1 and 3 got %d and %d bytes: 1 to %.2f", *sent["a"], *sent["b"], share)
+	}
+	if part := float64(all) / (2 * rate); part < 0.97 || part > 1.02 {
+		t.Errorf("%.3f of the rate was used", part)
+	}
+}

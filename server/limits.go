@@ -86,6 +86,7 @@ func (l *loop) charge(s *seat, m *meter, n int64) qos.Decision {
 		s.stats.went(m.which, d)
 		return d
 	}
+	s.stats.Denied[m.which]++
 	wait := max(d.Until-l.now.boot, leastPark)
 	m.waits, m.deniedAt, m.again = d.Outcome == qos.Wait, l.now.mono, l.now.mono+wait
 	m.denied = refusal{limit: m.which, why: whyOf[d.Reason], wait: wait}

@@ -119,6 +119,7 @@ type sim struct {
 	family  int
 	clients []*simClient
 	readBuf []byte
+	reloads int        // of tenants and policies
 	control *control   // the limiter's control loop, nil without
 	mail    []*message // from the opener, not yet delivered
 
@@ -145,6 +146,9 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 		MaxConnections: 6, OpenFiles: 4 + s.rnd.IntN(8), OpenFileValid: time.Duration(1 + s.rnd.IntN(200e6)),
 		MinDrainRate: -1,
 	}
+	if len(change) == 0 && seed%2 == 0 {
+		s.invite(&cfg)
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -159,6 +163,9 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 		t.Fatal(err)
 	}
 	s.loop.singleBelow = []int64{1, 3, s.loop.singleBelow}[s.rnd.IntN(3)] // near the limit late, in between, always
+	if s.control != nil {
+		s.control.news = s.loop.nudge
+	}
 	if err := s.loop.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +209,9 @@ func (s *sim) run() {
 		s.turn()
 	}
 	s.kernel.Quiet()
+	if s.control != nil {
+		s.control.frozen = false
+	}
 	s.heal()
 	s.drain()
 }
@@ -268,6 +278,10 @@ func (s *sim) deliver() {
 // act lets a client, the disk or the clock do something.
 func (s *sim) act() {
 	switch s.rnd.IntN(12) {
+	case 11:
+		if s.control != nil {
+			s.govern()
+		}
 	case 0:
 		if len(s.clients) < 10 {
 			s.connect()
@@ -302,6 +316,9 @@ func (s *sim) heal() {
 			break
 		}
 		s.turn()
+		if s.control != nil {
+			s.now += 4e6
+		}
 		if s.family == unix.AF_INET {
 			unix.Poll(nil, 1) // TCP's timers are real
 		}
@@ -332,6 +349,7 @@ func (s *sim) drain() {
 		s.deliver()
 		l.mail.drain(l)
 	}
+	s.balance()
 	switch {
 	case !l.stopped():
 		s.t.Errorf("seed %d: not drained: %d connections open, listener %d", s.seed, l.stats.Open, l.listen)
@@ -407,6 +425,7 @@ type simClient struct {
 	owed   []simRequest // in order
 	got    []byte       // what came behind the answers that were judged
 	judged int          // answers that came whole and were right
+	tally  *int64       // counts what it reads, where a test wants that
 	gone   bool         // we hung up
 	ended  bool         // the server did
 	last   bool         // nothing may be asked after what was asked
@@ -416,6 +435,7 @@ type simRequest struct {
 	method string
 	status int
 	body   []byte
+	tenant bool // of a tenant: it may be told that it may not, or not now
 }
 
 func (s *sim) connect() {
@@ -476,23 +496,18 @@ func (c *simClient) ask() {
 	object := tree.objects[name]
 	switch rnd.IntN(8) {
 	case 0:
-		c.unsent = append(c.unsent, "HEAD /"+name+" HTTP/1.1\r\nHost: h\r\n\r\n"...)
-		c.owed = append(c.owed, simRequest{"HEAD", 200, nil})
+		c.owe("HEAD", 200, nil, name)
 	case 1: // a file used as a directory: the kernel will not say so without asking the disk
-		c.unsent = append(c.unsent, getRequest("/"+name+"/missing")...)
-		c.owed = append(c.owed, simRequest{"GET", 404, nil})
+		c.owe("GET", 404, nil, name+"/missing")
 	case 2, 3, 4:
 		header := randomRange(rnd, int64(len(object)))
 		status, from, to := rangeOracle(header, int64(len(object)))
-		c.unsent = append(c.unsent, getRequest("/"+name, "Range: "+header)...)
-		c.owed = append(c.owed, simRequest{"GET", status, object[from:to]})
+		c.owe("GET", status, object[from:to], name, "Range: "+header)
 	case 5:
-		c.unsent = append(c.unsent, "GET /"+name+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"...)
-		c.owed = append(c.owed, simRequest{"GET", 200, object})
+		c.owe("GET", 200, object, name, "Connection: close")
 		c.last = true
 	default:
-		c.unsent = append(c.unsent, getRequest("/"+name, "X-Padding: "+strings.Repeat("p", rnd.IntN(3000)))...)
-		c.owed = append(c.owed, simRequest{"GET", 200, object})
+		c.owe("GET", 200, object, name, "X-Padding: "+strings.Repeat("p", rnd.IntN(3000)))
 	}
 }
 
@@ -501,7 +516,7 @@ func (c *simClient) askBadly() {
 		return
 	}
 	c.unsent = append(c.unsent, "GET /x HTTP/1.1\r\nHost : h\r\n\r\nGET /o700 HTTP/1.1\r\nHost: h\r\n\r\n"...)
-	c.owed = append(c.owed, simRequest{"GET", 400, nil})
+	c.owed = append(c.owed, simRequest{method: "GET", status: 400})
 	c.last = true
 }
 
@@ -571,7 +586,7 @@ func (c *simClient) parse() (complete int, err error) {
 	for c.judged < len(c.owed) {
 		n, err := c.owed[c.judged].judge(c.got)
 		if err != nil && c.unreadable() {
-			refused := simRequest{"GET", 500, nil}
+			refused := simRequest{method: "GET", status: 500}
 			n, err = refused.judge(c.got)
 			c.s.unreadable += min(n, 1)
 		}
@@ -616,6 +631,9 @@ func (want *simRequest) judge(got []byte) (n int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("not HTTP: %w", err)
 	}
+	if want.tenant && refusedProperly(resp) {
+		want = &simRequest{method: want.method, status: resp.StatusCode}
+	}
 	if resp.StatusCode != want.status {
 		return 0, fmt.Errorf("status %d, want %d", resp.StatusCode, want.status)
 	}
@@ -638,11 +656,13 @@ type simTally struct {
 	stats   Stats
 	counts  uringtest.Counts
 	answers int
+	tenants tenantCounters
 	refused int // of them, with 500: the disk failed
 	aside   int // turns that a response waited for a file that waits
 }
 
 func (y *simTally) add(s *sim) {
+	y.addTenants(s)
 	y.stats.Add(&s.loop.stats)
 	n := s.kernel.Counts()
 	y.counts.Late += n.Late
@@ -679,4 +699,5 @@ func (y *simTally) wantEverything(t *testing.T) {
 			t.Errorf("the seeds never had: %s", name)
 		}
 	}
+	y.wantEveryDecision(t)
 }

@@ -37,3 +37,23 @@ func (l *loop) tally(c *conn) {
 		s.mean += (n - s.mean) / 8
 	}
 }
+
+// add sums o into t.
+func (t *tenantCounters) add(o *tenantCounters) {
+	t.Admitted += o.Admitted
+	t.Responses += o.Responses
+	t.Sent += o.Sent
+	t.Charged += o.Charged
+	t.Refunded += o.Refunded
+	t.Uncounted += o.Uncounted
+	t.Wait.Add(&o.Wait)
+	for l := range numLimits {
+		t.Went[l] += o.Went[l]
+		t.Shadow[l] += o.Shadow[l]
+		t.Soft[l] += o.Soft[l]
+		t.Denied[l] += o.Denied[l]
+		for w := range o.Refused[l] {
+			t.Refused[l][w] += o.Refused[l][w]
+		}
+	}
+}
