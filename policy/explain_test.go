@@ -52,6 +52,7 @@ func TestWarnings(t *testing.T) {
 		{"the limiter's, of a limit that is off", limit("rate: 400MiB/s, burst: 512KiB, local_burst: 512KiB, mode: off"), nil},
 		{"a charge that outlasts the queue", "defaults: {queue: {deadline: 2s}}\n" + limit("rate: 100KiB/s, burst: 64MiB, local_burst: 8MiB"),
 			[]string{"one charge of 512KiB takes 5.12s at this rate, longer than the queue's deadline, 2s"}},
+		{"one that waits for nothing", "defaults: {queue: {deadline: 2s}}\n" + limit("rate: 100KiB/s, burst: 64MiB, local_burst: 8MiB, on_limit: reject"), nil},
 		{"one that does not", "defaults: {queue: {deadline: 6s}}\n" + limit("rate: 100KiB/s, burst: 64MiB, local_burst: 8MiB"), nil},
 	} {
 		all := Warnings(mustParse(t, c.text), worker(1))
