@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring bench-nginx bench-cold clean
+.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -68,11 +68,20 @@ docs: ## write the generated pages again
 test-giouring: ## the ring's tests on giouring, and our entries against its
 	$(GO) test -tags giouring -ldflags=-checklinkname=0 ./uring/...
 
+test-nobody: ## the data plane's tests as uid 65534 with 8 MiB of locked memory (root; else as you are)
+	.ci/unprivileged
+
+torture: ## a million connections on the seeded kernel, 100,000 on real rings with GOGC=1, guards around what the kernel writes
+	$(GO) test -tags invariants ./server -count=1 -run '^TestTorture' -v -timeout 30m -args -cycles=1000000
+
 bench-nginx: ## talon beside nginx, net/http and a bare sendfile loop; root, nginx and a C compiler
 	$(GO) run ./bench/cmd/bench-nginx $(BENCHFLAGS)
 
 bench-cold: ## hot readers beside cold streams, with and without the residency probe; root
 	$(GO) run ./bench/cmd/bench-cold $(BENCHFLAGS)
+
+bench-attack: ## well-behaved readers while 5,000, 1,000, 20,000 others attack; root
+	$(GO) run ./bench/cmd/bench-attack $(BENCHFLAGS)
 
 clean: ## remove what make has made
 	rm -rf bin sample

@@ -23,6 +23,7 @@ type Server struct {
 	Files map[string]string
 
 	Target string // http://host:port, once up
+	Admin  string // host:port that stands for {admin}, once up
 	PIDs   []int
 	proc   *Proc
 }
@@ -50,7 +51,7 @@ func (s *Server) Up(ctx context.Context, dir, work string, cpu int, raise bool, 
 	if s.proc, err = Start(Spec{Argv: argv, CPU: cpu, Raise: raise}); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	s.Target = "http://" + listen
+	s.Target, s.Admin = "http://"+listen, admin
 	if err := s.ready(ctx, s.Target+probe); err != nil {
 		s.Down()
 		return fmt.Errorf("%s: %w\n%s", s.Name, err, s.proc.Log())

@@ -30,14 +30,16 @@ func sysDiscard(fd int, n int64) (int, unix.Errno) {
 	return int(r), errno
 }
 
-// sysWait asks epoll. A timeout other than 0 sleeps and tells the Go scheduler so.
-func sysWait(epfd int, events []unix.EpollEvent, timeoutMS int) (int, unix.Errno) {
+// sysWait asks epoll. A timeout in ns other than 0 sleeps and tells the Go scheduler so. epoll_wait(2)
+// would count in milliseconds, which is longer than most requests take.
+func sysWait(epfd int, events []unix.EpollEvent, timeout int64) (int, unix.Errno) {
 	call := unix.RawSyscall6
-	if timeoutMS != 0 {
+	if timeout != 0 {
 		call = unix.Syscall6
 	}
-	n, _, errno := call(unix.SYS_EPOLL_PWAIT, uintptr(epfd), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
-		uintptr(len(events)), uintptr(timeoutMS), 0, 0)
+	ts := unix.NsecToTimespec(timeout)
+	n, _, errno := call(unix.SYS_EPOLL_PWAIT2, uintptr(epfd), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
+		uintptr(len(events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
 	return int(n), errno
 }
 
