@@ -23,12 +23,13 @@ const (
 	headroomMost = 1024
 
 	// shedMost is how many connections are closed at one time to make room: one
-	// look at all connections then pays for that many.
-	shedMost = 64
+	// look at all connections (10 us) then pays for that many, and a turn is not held
+	// up by more.
+	shedMost = 16
 
 	// singlesMost bounds the single accepts that one loop has out, and so what it
 	// takes in one turn near the limit.
-	singlesMost = 64
+	singlesMost = 16
 
 	// turnedAwayMost is how many clients one rest turns away through the reserve.
 	turnedAwayMost = 64

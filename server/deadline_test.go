@@ -11,12 +11,12 @@ import (
 // caller who looks whenever wake says so.
 func TestDeadlinesPassOnceAndInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const slots = 8
+		slots := rapid.SampledFrom([]int{8, 5 * passMost}).Draw(t, "slots")
 		d := newDeadlines(slots)
-		var twin [slots]int64
+		twin := make([]int64, slots)
 		now := int64(0)
-		for range rapid.IntRange(1, 100).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "set") {
+		for range rapid.IntRange(1, 100+2*slots).Draw(t, "steps") {
+			if rapid.IntRange(0, slots).Draw(t, "look") > 3 {
 				slot := rapid.IntRange(0, slots-1).Draw(t, "slot")
 				at := int64(0)
 				if rapid.IntRange(0, 4).Draw(t, "clear") > 0 {
@@ -31,12 +31,19 @@ func TestDeadlinesPassOnceAndInTime(t *testing.T) {
 				now = max(now, wake)
 			}
 			looks := now >= d.wake()
-			d.expired(now, func(slot uint32) {
-				if twin[slot] == 0 || twin[slot] > now {
-					t.Fatalf("slot %d passed at %d, its deadline is %d", slot, now, twin[slot])
+			for again := true; again; again = looks && d.wake() <= now {
+				passed := 0
+				d.expired(now, func(slot uint32) {
+					if twin[slot] == 0 || twin[slot] > now {
+						t.Fatalf("slot %d passed at %d, its deadline is %d", slot, now, twin[slot])
+					}
+					twin[slot] = 0
+					passed++
+				})
+				if passed > passMost {
+					t.Fatalf("%d deadlines passed in one turn", passed)
 				}
-				twin[slot] = 0
-			})
+			}
 			for slot, at := range twin {
 				if looks && at != 0 && at <= now {
 					t.Fatalf("slot %d did not pass at %d, its deadline was %d", slot, now, at)
