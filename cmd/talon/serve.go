@@ -67,6 +67,7 @@ func bindSettings(cmd *cobra.Command, only ...string) {
 	fs.String("config", "", "a `file` of settings, weaker than flags and TALON_* variables; TALON_CONFIG names it, too")
 	_ = cmd.MarkFlagDirname("origin") // fails where it is not bound
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	_ = cmd.MarkFlagFilename("policy", "yaml", "yml")
 }
 
 // completeWords offers the values of a flag to the shell.
