@@ -80,6 +80,12 @@ bench-nginx: ## talon beside nginx, net/http and a bare sendfile loop; root, ngi
 bench-cold: ## hot readers beside cold streams, with and without the residency probe; root
 	$(GO) run ./bench/cmd/bench-cold $(BENCHFLAGS)
 
+bench-noisy: ## an aggressor's 512 connections beside tenants with weights; root
+	$(GO) run ./bench/cmd/bench-noisy $(BENCHFLAGS)
+
+bench-shed: ## three ways to turn away a tenant over its limit; root
+	$(GO) run ./bench/cmd/bench-shed $(BENCHFLAGS)
+
 bench-attack: ## well-behaved readers while 5,000, 1,000, 20,000 others attack; root
 	$(GO) run ./bench/cmd/bench-attack $(BENCHFLAGS)
 
