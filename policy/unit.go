@@ -90,3 +90,15 @@ func sizeText(n int64) string {
 	}
 	return "0"
 }
+
+// FormatLimit writes a limit in short: "read_iops 20000/s", with what it does beside enforcing.
+func FormatLimit(p *qos.Policy) string {
+	text := p.Metric.String() + " " + amount(p.Metric, p.Rate) + "/s"
+	switch {
+	case !p.Enabled || p.Mode == qos.Off:
+		text += " (off)"
+	case p.Mode == qos.Shadow:
+		text += " (shadow)"
+	}
+	return text
+}

@@ -42,7 +42,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:       true,
 		DisableSuggestions: true,
 	}
-	root.AddCommand(newServe(), newConfig(), newPolicy(), newTenants(), newToken(), newVersion())
+	root.AddCommand(newServe(), newConfig(), newPolicy(), newRing(), newTenants(), newToken(), newVersion())
 	return root
 }
 

@@ -15,18 +15,22 @@ import (
 func newPolicy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check and compare policy files: who the tenants are and what they may have",
+		Short: "Check and compare policy files, and change the policy that a coordinator keeps",
 		Args:  noArgs,
-		RunE:  which("check", "diff"),
+		RunE:  which("check", "diff", "get", "set", "rm", "list", "history", "rollback"),
 	}
-	cmd.AddCommand(newPolicyCheck(), newPolicyDiff())
+	cmd.AddCommand(newPolicyCheck(), newPolicyDiff(), newPolicyGet(), newPolicySet(), newPolicyRm(), newPolicyList(), newPolicyHistory(), newPolicyRollback())
 	return cmd
 }
 
 // which is what a command answers that is only a group of others.
 func which(commands ...string) func(*cobra.Command, []string) error {
 	return func(*cobra.Command, []string) error {
-		return fmt.Errorf("say which: %s", strings.Join(commands, " or "))
+		last := len(commands) - 1
+		if last == 0 {
+			return fmt.Errorf("say which: %s", commands[0])
+		}
+		return fmt.Errorf("say which: %s or %s", strings.Join(commands[:last], ", "), commands[last])
 	}
 }
 
