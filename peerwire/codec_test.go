@@ -95,7 +95,13 @@ func TestEveryFieldTravels(t *testing.T) {
 		e.reset()
 		got, _ := readAll(t, e.encode(want))
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d:\n got %+v\nwant %+v", seed, got, want)
+			g, w := reflect.ValueOf(*got), reflect.ValueOf(*want)
+			for i := range w.NumField() {
+				if a, b := fmt.Sprintf("%+v", g.Field(i)), fmt.Sprintf("%+v", w.Field(i)); a != b {
+					t.Errorf("seed %d, %s:\n got %s\nwant %s", seed, w.Type().Field(i).Name, a, b)
+				}
+			}
+			t.FailNow()
 		}
 	}
 	want := &hello{version: 3, oldest: 2, worker: "w", to: "v", epoch: 5, ring: 7, limits: sharedLimits{1, 2, 3, 4}}

@@ -112,7 +112,7 @@ func decode(frame []byte, into *batch) (h *hello, bye string, err error) {
 		into.asks = append(into.asks, qos.Ask{Worker: qos.WorkerID(w.WorkerId), Incarnation: w.WorkerEpoch, Epoch: w.RingEpoch, Stamp: w.Stamp})
 	}
 	for _, w := range m.Answers {
-		into.answers = append(into.answers, qos.Answer{Voter: qos.WorkerID(w.Voter), Incarnation: w.WorkerEpoch, Epoch: w.RingEpoch, Stamp: w.Stamp})
+		into.answers = append(into.answers, qos.Answer{Voter: qos.WorkerID(w.Voter), VoterEpoch: w.VoterEpoch, Incarnation: w.WorkerEpoch, Epoch: w.RingEpoch, Stamp: w.Stamp})
 	}
 	for _, w := range m.HandOvers {
 		into.handOvers = append(into.handOvers, handOverOf(w))
@@ -194,7 +194,8 @@ func (e *encoder) encode(b *batch) []byte {
 	}
 	for i := range b.answers {
 		a := &b.answers[i]
-		e.answer.Voter, e.answer.WorkerEpoch, e.answer.RingEpoch, e.answer.Stamp = string(a.Voter), a.Incarnation, a.Epoch, a.Stamp
+		e.answer.Voter, e.answer.VoterEpoch, e.answer.WorkerEpoch = string(a.Voter), a.VoterEpoch, a.Incarnation
+		e.answer.RingEpoch, e.answer.Stamp = a.Epoch, a.Stamp
 		e.add(fieldAnswers, &e.answer, 1)
 	}
 	for i := range b.snapshots {

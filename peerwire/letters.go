@@ -34,7 +34,7 @@ func (c *core) receive(l *letter, now int64) {
 		c.asked(l, b.asks[i], now)
 	}
 	for _, a := range b.answers {
-		if a.Voter != l.from {
+		if a.Voter != l.from || a.VoterEpoch != l.epoch {
 			c.stats.Forged++
 			continue
 		}

@@ -67,7 +67,7 @@ func hearer(t testing.TB) *hearing {
 	k.in.presence = []presence{{"w2", 1}}
 	for range 20 { // until both voters have confirmed, and F is over
 		k.now += int64(k.core.cfg.Confirm) / 10
-		k.in.letters = []letter{{from: "w2", epoch: 1, batch: &batch{answers: []qos.Answer{{Voter: "w2", Incarnation: 1, Epoch: 1, Stamp: k.now - 1}}}}}
+		k.in.letters = []letter{{from: "w2", epoch: 1, batch: &batch{answers: []qos.Answer{{Voter: "w2", VoterEpoch: 1, Incarnation: 1, Epoch: 1, Stamp: k.now - 1}}}}}
 		k.step()
 	}
 	if s := k.core.status(k.now); !s.Acts || !s.Settled || k.own.Tenant == "" || k.far.Tenant == "" {

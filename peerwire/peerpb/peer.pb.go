@@ -1056,6 +1056,7 @@ type Answer struct {
 	WorkerEpoch   uint64                 `protobuf:"varint,2,opt,name=worker_epoch,json=workerEpoch,proto3" json:"worker_epoch,omitempty"` // of the asker
 	RingEpoch     uint64                 `protobuf:"varint,3,opt,name=ring_epoch,json=ringEpoch,proto3" json:"ring_epoch,omitempty"`       // the newest that the voter knows; 0 while it is silent
 	Stamp         int64                  `protobuf:"varint,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	VoterEpoch    uint64                 `protobuf:"varint,5,opt,name=voter_epoch,json=voterEpoch,proto3" json:"voter_epoch,omitempty"` // the voter's own incarnation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,6 +1115,13 @@ func (x *Answer) GetRingEpoch() uint64 {
 func (x *Answer) GetStamp() int64 {
 	if x != nil {
 		return x.Stamp
+	}
+	return 0
+}
+
+func (x *Answer) GetVoterEpoch() uint64 {
+	if x != nil {
+		return x.VoterEpoch
 	}
 	return 0
 }
@@ -1523,13 +1531,15 @@ const file_peer_proto_rawDesc = "" +
 	"\fworker_epoch\x18\x02 \x01(\x04R\vworkerEpoch\x12\x1d\n" +
 	"\n" +
 	"ring_epoch\x18\x03 \x01(\x04R\tringEpoch\x12\x14\n" +
-	"\x05stamp\x18\x04 \x01(\x03R\x05stamp\"v\n" +
+	"\x05stamp\x18\x04 \x01(\x03R\x05stamp\"\x97\x01\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05voter\x18\x01 \x01(\tR\x05voter\x12!\n" +
 	"\fworker_epoch\x18\x02 \x01(\x04R\vworkerEpoch\x12\x1d\n" +
 	"\n" +
 	"ring_epoch\x18\x03 \x01(\x04R\tringEpoch\x12\x14\n" +
-	"\x05stamp\x18\x04 \x01(\x03R\x05stamp\"\xfa\x03\n" +
+	"\x05stamp\x18\x04 \x01(\x03R\x05stamp\x12\x1f\n" +
+	"\vvoter_epoch\x18\x05 \x01(\x04R\n" +
+	"voterEpoch\"\xfa\x03\n" +
 	"\bHandOver\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\rR\x06metric\x12+\n" +
