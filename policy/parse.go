@@ -29,7 +29,7 @@ func Parse(name string, text []byte) (*Set, error) {
 	p.document(text)
 	set := p.resolve()
 	if len(p.found) > 0 {
-		return nil, p.found.settled()
+		return nil, p.found.settled(p.more)
 	}
 	return set, nil
 }
@@ -37,7 +37,8 @@ func Parse(name string, text []byte) (*Set, error) {
 // parser is what has been read of one file.
 type parser struct {
 	name  string
-	found Problems
+	found Problems // at most maxNoted
+	more  int      // of what was found beyond
 	// unknown: a field was not understood, so that nothing is said to be missing.
 	unknown bool
 
@@ -75,6 +76,10 @@ type entry struct {
 }
 
 func (p *parser) wrong(line int, format string, args ...any) {
+	if len(p.found) >= maxNoted {
+		p.more++
+		return
+	}
 	p.found = append(p.found, Problem{p.name, line, fmt.Sprintf(format, args...)})
 }
 
@@ -347,7 +352,7 @@ func (p *parser) text(n *yaml.Node, line int, what string) string {
 func (p *parser) value(f field, n *yaml.Node, line int) value {
 	v := value{line: line}
 	name := f.path[strings.LastIndexByte(f.path, '.')+1:]
-	before := len(p.found)
+	before := len(p.found) + p.more
 	switch {
 	case n.Kind == yaml.AliasNode:
 		p.reference(n)
@@ -366,7 +371,7 @@ func (p *parser) value(f field, n *yaml.Node, line int) value {
 			p.wrong(line, "%s: %v", name, err)
 		}
 	}
-	v.bad = len(p.found) > before
+	v.bad = len(p.found)+p.more > before
 	return v
 }
 

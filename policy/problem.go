@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// maxProblems bounds what Parse reports of one file: a wrong file named by mistake may have thousands.
-const maxProblems = 100
+// maxProblems bounds what Parse reports of one file: a wrong file named by mistake may have a million. maxNoted bounds what it looks through
+// for the first of them; the rest is only counted.
+const (
+	maxProblems = 100
+	maxNoted    = 1000
+)
 
 // Problem is something that is wrong in a file, and how to mend it, in one line.
 type Problem struct {
@@ -30,8 +34,9 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// settled sorts, drops what is said twice (a fault of the defaults shows in every tenant), and keeps the first maxProblems.
-func (p Problems) settled() Problems {
+// settled sorts, drops what is said twice (a fault of the defaults shows in every tenant), and keeps the first maxProblems. Beside them there are
+// more.
+func (p Problems) settled(more int) Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	seen := map[Problem]bool{}
 	p = slices.DeleteFunc(p, func(one Problem) bool {
@@ -39,9 +44,9 @@ func (p Problems) settled() Problems {
 		seen[one] = true
 		return again
 	})
-	if more := len(p) - maxProblems; more > 0 {
+	if over := len(p) - maxProblems; over > 0 {
 		last := p[maxProblems]
-		p = append(p[:maxProblems], Problem{last.Name, last.Line, fmt.Sprintf("and %d problems more", more)})
+		p = append(p[:maxProblems], Problem{last.Name, last.Line, fmt.Sprintf("and %d problems more", over+more)})
 	}
 	return p
 }
