@@ -261,9 +261,19 @@ func (r *Ring) settle(f *flow, s *seat, back int64) {
 		r.spend(-back)
 	}
 	if f.cost != 0 && back != 0 {
-		s.t.vt.Add(s.t.cfg.Load().cost(f.held-back) - f.cost)
+		r.recost(f, s, f.held-back)
 	}
 	f.payload, f.held, f.cost, f.pooled = 0, 0, 0, false
+}
+
+// recost makes what a flow has been charged in virtual time the cost of n bytes.
+func (r *Ring) recost(f *flow, s *seat, n int64) {
+	to := s.t.cfg.Load().cost(n)
+	vt := s.t.vt.Add(to - f.cost)
+	if to > f.cost && r.plan.mode == paced {
+		r.w.advance(vt) // else V would never come so far
+	}
+	f.cost = to
 }
 
 // at returns a flow in use and its seat.
@@ -315,34 +325,43 @@ func (r *Ring) ready(f *flow, s *seat, slot uint32) {
 	r.file(s)
 }
 
-// Charge says that n bytes of a flow that Next has named are about to be submitted, and returns how many may be: at most what the Pick allowed,
-// which is what has been reserved. The rest is given back at once.
+// Charge says that n bytes of a flow that Next has named are about to be submitted, and returns how many may be. What the Pick allowed has been reserved, and
+// is given back at once where n is less. A response that turned out larger than its Push said may get up to a chunk, if there is so much.
 func (r *Ring) Charge(slot uint32, n, now int64) int64 {
 	r.clock(now)
 	f, s := r.at(slot, "Charge", flowPicked)
 	r.commit(f, s, slot)
-	n = min(max(n, 0), f.payload)
-	if back := f.payload - n; back > 0 {
-		r.trim(f, s, back)
+	n = min(max(n, 0), max(f.payload, r.w.cfg.Chunk))
+	switch back := f.payload - n; {
+	case back > 0:
+		if f.pooled {
+			r.w.bucket.settle(back, back)
+		}
+		r.resize(f, s, -back)
+	case back < 0:
+		if f.pooled {
+			granted, cut := r.plan.granted(r.now)
+			if ok, _ := r.w.bucket.take(-back, granted, cut, r.plan.burst); !ok {
+				return f.payload
+			}
+		}
+		r.resize(f, s, -back)
 	}
 	return n
 }
 
-// trim gives back part of a reservation before it is used.
-func (r *Ring) trim(f *flow, s *seat, back int64) {
-	held, payload, cost, pooled := f.held-back, f.payload-back, f.cost, f.pooled
-	r.flying -= back
-	s.flying -= back
-	if pooled {
-		r.w.bucket.settle(back, back)
-		r.spend(-back)
+// resize changes what a flow holds by n bytes, for which the bucket has been asked.
+func (r *Ring) resize(f *flow, s *seat, n int64) {
+	f.held += n
+	f.payload += n
+	r.flying += n
+	s.flying += n
+	if f.pooled {
+		r.spend(n)
 	}
-	if cost != 0 {
-		to := s.t.cfg.Load().cost(held)
-		s.t.vt.Add(to - cost)
-		cost = to
+	if f.cost != 0 {
+		r.recost(f, s, f.held)
 	}
-	f.held, f.payload, f.cost = held, payload, cost
 }
 
 func (r *Ring) commit(f *flow, s *seat, slot uint32) {
