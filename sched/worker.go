@@ -241,7 +241,7 @@ func (w *Worker) review(p *plan) {
 	used, stalls, slumber := w.usedByAll()
 	stalled := stalls != w.stalls
 	w.weights = 0
-	live, all, behind, votes := int64(0), int64(0), int64(0), int64(0)
+	live, all, behind, votes, floor := int64(0), int64(0), int64(0), int64(0), w.beganV
 	kept := w.active[:0]
 	for _, t := range w.active {
 		if w.gone(t, p) {
@@ -252,8 +252,12 @@ func (w *Worker) review(p *plan) {
 		t.measure(p, p.v-w.beganV)
 		w.weights += t.weight * t.part
 		all += t.weight
+		vt := t.vt.Load()
+		if began := vt - cfg.chunk; began-floor > 0 {
+			floor = began
+		}
 		if t.live.Load() > 0 {
-			lag := p.v - t.vt.Load()
+			lag := p.v - vt
 			live += t.weight
 			behind += min(max(lag, -cfg.lag), cfg.lag) / 16 * t.weight
 			if votes -= t.weight; lag >= cfg.chunk/2 {
@@ -277,8 +281,13 @@ func (w *Worker) review(p *plan) {
 		w.adjust(share, used-w.used, promised, over, slept)
 	}
 	if over {
-		// V goes back to where those who have work are ahead of it and behind it by the same number of bytes, as in EEVDF.
-		p.v = max(p.v-behind/live*16, w.beganV)
+		// V goes back to where those who have work are ahead of it and behind it by the same number of bytes, as in EEVDF; but not behind what it has
+		// let anybody begin, which would be a debt that they have never made.
+		if v := p.v - behind/live*16; v-floor > 0 {
+			p.v = v
+		} else if p.v-floor > 0 {
+			p.v = floor
+		}
 	}
 	w.slumber = slumber
 	w.used, w.stalls, w.began, w.beganV, w.lead = used, stalls, p.at, p.v, 0
