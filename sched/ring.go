@@ -520,8 +520,8 @@ func (r *Ring) Wake() int64 {
 	}
 	awaits := int64(never)
 	if len(r.waiting) > 0 {
+		awaits = r.plan.virtual(wake) // or a little less
 		wake = min(wake, r.plan.due)
-		awaits = r.leastAwaited()
 		if r.heap.len() == 0 {
 			r.slumber++
 			r.beacon.slumber.Store(r.slumber)
@@ -543,15 +543,4 @@ func (r *Ring) settled(wake int64) int64 {
 		return r.now
 	}
 	return wake
-}
-
-// leastAwaited is the V that the first of the waiting seats awaits.
-func (r *Ring) leastAwaited() int64 {
-	least := r.seats[r.waiting[0]].t.vt.Load()
-	for _, id := range r.waiting[1:] {
-		if vt := r.seats[id].t.vt.Load(); vt-least < 0 {
-			least = vt
-		}
-	}
-	return least
 }
