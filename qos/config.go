@@ -9,7 +9,7 @@ import (
 // Config holds the settings that all workers of a cluster share. They are part of the contract's bound: d is TTL. Use
 // DefaultConfig and change fields; no field's zero has a meaning of its own.
 type Config struct {
-	SyncMin time.Duration // shortest time between two reports of a hot limit, early reports apart (--sync-interval)
+	SyncMin time.Duration // shortest time between two reports of a hot limit, early reports apart if the advance is under 4 of it (--sync-interval)
 	SyncMax time.Duration // longest time between two reports of a limit in use; with two round trips it fits in the TTL
 	Trip    time.Duration // the round trip to a peer that is to be expected: start-up checks it against the TTL, reporters measure it
 
@@ -74,6 +74,12 @@ func (c *Config) Validate() error {
 // bootstrap is the allowance of rule 9 for a policy: what may be unacknowledged without a fresh view.
 func (c *Config) bootstrap(p *Policy) int64 {
 	return min(c.bootstrapOf(p.Metric), p.LocalBurst)
+}
+
+// earlyGap is how long after the last a report may go that is not due: the shortest interval; but a quarter of the advance, if that is sooner, for the
+// owner grants half of what is free, and where nothing is left that is half of the advance: it has to last until the answer is in.
+func (c *Config) earlyGap() int64 {
+	return max(min(int64(c.SyncMin), int64(c.Advance)/4), int64(c.SyncMin)/4)
 }
 
 // threshold is the least unacknowledged use that is worth an early report.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 )
 
 // A bench is one worker whose reports and snapshots the test writes itself.
@@ -381,11 +382,39 @@ func TestAcknowledgementsReArmNothing(t *testing.T) {
 	}
 }
 
+// Where a limit has run out each view is used up at once, and each round trip would bring a report. It goes once in the shortest interval, or in a quarter
+// of the advance: what peers hear does not grow with what is asked for.
+func TestEarlyReportsKeepThePace(t *testing.T) {
+	for _, tt := range []struct{ shortest, advance, gap time.Duration }{
+		{2 * time.Millisecond, 8 * time.Millisecond, 2 * time.Millisecond},
+		{5 * time.Millisecond, 8 * time.Millisecond, 2 * time.Millisecond},
+		{5 * time.Millisecond, 20 * time.Millisecond, 5 * time.Millisecond},
+		{2 * time.Millisecond, 0, time.Millisecond / 2},
+	} {
+		b := newRepBench(t, func(c *Config) { c.SyncMin, c.Advance = tt.shortest, tt.advance })
+		b.c.Admit(1, b.now)
+		b.apply(b.answer(b.one(0, "first"), 2), InForce, "answer")
+		sent := 0
+		for range 10 * 1000 {
+			for b.c.Admit(1, b.now).Outcome == Go {
+			}
+			b.c.Await(0, 1, 5)
+			for _, u := range b.poll(ms / 10) {
+				sent++
+				b.apply(b.answer(u, 2), InForce, "answer") // in no time
+			}
+		}
+		if most := int(time.Second / tt.gap); sent > most*21/20 || sent < most*4/5 {
+			t.Errorf("interval %v, advance %v: %d reports in a second, want about one in each %v, %d", tt.shortest, tt.advance, sent, tt.gap, most)
+		}
+	}
+}
+
 func TestEarlyReportOncePerView(t *testing.T) {
 	b := newRepBench(t, func(c *Config) { c.ReportIops = 10 })
 	b.c.Admit(1, b.now)
 	b.apply(b.answer(b.one(0, "first"), 100), InForce, "answer") // a quarter of the room, 25, is more than 10
-	b.poll(ms)
+	b.poll(2 * ms)
 	b.c.Admit(24, b.now)
 	b.none(ms, "24 of 25")
 	b.c.Admit(1, b.now)

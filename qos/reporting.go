@@ -14,15 +14,16 @@ type reporting struct {
 	ownerRing uint64  // the ring epoch for which owner was looked up
 	budget    *budget // of that owner; nil until a report is due to it
 
-	sequence uint64
-	acked    Total // newest acknowledged: the base of reports
-	sent     Total // never less than acked; both words only grow
-	sentMore said  // what else the newest report said
-	sentAt   int64
-	nextAt   int64 // when the next report goes if the answer is in
-	retryAt  int64 // when it is sent again if no answer comes
-	open     bool  // the newest report is not answered
-	tries    int   // how often it was sent
+	sequence  uint64
+	acked     Total // newest acknowledged: the base of reports
+	sent      Total // never less than acked; both words only grow
+	sentMore  said  // what else the newest report said
+	sentAt    int64
+	nextAt    int64 // when the next report goes if the answer is in
+	earlyFrom int64 // when one may go that is not due: Config.earlyGap after the newest report, spread as its interval is
+	retryAt   int64 // when it is sent again if no answer comes
+	open      bool  // the newest report is not answered
+	tries     int   // how often it was sent
 
 	seen    Mark   // newest snapshot received: nothing older is taken
 	late    bool   // and it was too old to be put in force

@@ -42,22 +42,41 @@ func TestDeliveryAndCost(t *testing.T) {
 	}
 }
 
-// Peer traffic grows with workers and keys, not with requests: once a limit is hot on its workers, that is past the report thresholds in each of the
-// shortest intervals, a hundred times the requests cost not one message more. Below that intervals stretch, and it costs less: 10 workers
-// send 2,500 messages a second at 10,000 requests a second, 3,500 at 40,000 and 14,200 from 1,000,000 on.
+// Peer traffic grows with workers and keys, not with requests. A limit that has run out is reported once in each shortest interval, whatever its rate: a
+// hundred times the requests cost not one message more. So is a limit that has enough, once each worker uses more than the report thresholds in each of those
+// intervals, 16,000 requests a second. Where it uses less, intervals stretch from 2 to 10 ms and messages are fewer, never more: ten workers send
+// 2,400 messages a second at 10,000 requests a second, 6,500 at 100,000, 9,600 from 1,000,000 on.
 func TestMessagesDoNotGrowWithRequests(t *testing.T) {
-	for _, wanted := range []int64{90, 200} {
-		var messages []float64
-		for _, rate := range []int64{4_000_000, 400_000_000} {
-			l := Load{Workers: 10, Keys: 1, Rate: rate, Burst: rate / 10, Local: rate / 50, Need: 1, Wanted: wanted}
-			row, err := l.Run(1000e6)
-			if err != nil {
-				t.Fatal(err)
-			}
-			messages = append(messages, row.Messages)
+	cost := func(rate, wanted int64) float64 {
+		l := Load{Workers: 10, Keys: 1, Rate: rate, Burst: rate / 10, Local: rate / 50, Need: 1, Wanted: wanted, Warm: 3000e6}
+		row, err := l.Run(1000e6)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if r := messages[1] / messages[0]; r > 1.05 || r < 0.95 {
-			t.Errorf("demand of %d %%: 100 times the requests cost %.3f times the messages (%.0f, %.0f a second)", wanted, r, messages[0], messages[1])
+		if row.Delivered < 0.99 {
+			t.Errorf("%d/s, demand of %d %%: delivered %.3f", rate, wanted, row.Delivered)
+		}
+		return row.Messages
+	}
+	for _, tc := range []struct {
+		name       string
+		wanted     int64 // percent
+		low, high  int64 // rate
+		less, more float64
+	}{
+		{"enough, hot", 90, 1_000_000, 100_000_000, 0.95, 1.05},
+		{"run out, hot", 200, 1_000_000, 100_000_000, 0.95, 1.05},
+		{"run out, 1,000 requests a second for each worker", 200, 10_000, 1_000_000, 0.95, 1.05},
+		{"enough, cold", 90, 10_000, 1_000_000, 1, 5}, // 2 ms instead of 10
+		{"enough, cool", 90, 100_000, 10_000_000, 1, 2},
+	} {
+		low, high := cost(tc.low, tc.wanted), cost(tc.high, tc.wanted)
+		t.Logf("%s: %.0f messages a second, then %.0f", tc.name, low, high)
+		if r := high / low; r > tc.more || r < tc.less {
+			t.Errorf("%s: 100 times the requests cost %.3f times the messages (%.0f, %.0f a second), want %.2f to %.2f", tc.name, r, low, high, tc.less, tc.more)
+		}
+		if most := 10 * 1200.0; high > most || low > most { // a report and its answer in each shortest interval, and some pushes
+			t.Errorf("%s: %.0f and %.0f messages a second by ten workers, want at most %.0f", tc.name, low, high, most)
 		}
 	}
 }

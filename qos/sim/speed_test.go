@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BenchmarkVirtualSecond is one virtual second of eight busy workers that report every 5 ms.
+// BenchmarkVirtualSecond is one virtual second of eight busy workers that report every 5 ms, of a limit that has run out.
 func BenchmarkVirtualSecond(b *testing.B) {
 	s := calm()
 	s.Rings, s.Pass = 1, 5*msec
