@@ -52,6 +52,12 @@ func (l *loop) dispatch(c *conn, p *sched.Pick) int64 {
 		l.turnDown(c, l.refusalBy(c.seat, c.resp.tenant.t, p.Refuse, 0, c.resp.start))
 		return 0
 	}
+	if p.First {
+		c.seat.stats.Wait.Observe(p.Wait)
+		if p.Wait > 0 {
+			c.seat.stats.Waited++
+		}
+	}
 	if c.raw != noSlab && !l.unwrap(c) {
 		return 0
 	}

@@ -31,6 +31,7 @@ type Server struct {
 	opener *origin.Opener
 	worker *worker
 	loops  []*loop
+	asking tenantAsking
 
 	running  sync.WaitGroup // Run: loops whose goroutine has not returned
 	draining atomic.Bool

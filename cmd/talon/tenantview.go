@@ -4,6 +4,7 @@ import (
 	"github.com/talon-worker/talon/admin"
 	"github.com/talon-worker/talon/peerwire"
 	"github.com/talon-worker/talon/qos"
+	"github.com/talon-worker/talon/server"
 )
 
 // policyState is the policy in force, for the admin port.
@@ -27,13 +28,36 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 	p, s := w.tenancy.now.Load(), w.limiter.node.Status()
 	own, limits := limiterState(&s, p)
 	t.Limiter = own
+	stats, err := w.server.TenantStats(ringAnswer)
+	met := make(map[string]*server.TenantStats, len(stats))
+	for i := range stats {
+		met[stats[i].ID] = &stats[i]
+	}
 	for i := range p.set.Tenants {
 		one := &p.set.Tenants[i]
-		t.Tenants = append(t.Tenants, admin.Tenant{
+		tenant := admin.Tenant{
 			ID: one.ID, Class: one.Class, Weight: unlessOpen(one.Weight, p.open.weight), Generation: p.generation(one.ID), Limits: limits[one.ID],
-		})
+		}
+		if s := met[one.ID]; s != nil { // else it has come this moment
+			countTenant(&tenant, s)
+		}
+		t.Tenants = append(t.Tenants, tenant)
 	}
-	return t, nil
+	return t, err
+}
+
+// countTenant copies what a tenant has met into the admin port's shape.
+func countTenant(to *admin.Tenant, s *server.TenantStats) {
+	to.Connections, to.Inflight, to.Queued, to.QueuedBytes = s.Connections, s.Inflight, s.Queued, s.QueuedBytes
+	to.Requests, to.SentBytes, to.Stale = s.Responses, s.SentBytes, s.Stale
+	to.Waited, to.WaitedFor = s.Waited, float64(s.Wait.Sum)/1e9
+	to.Denied, to.Shadow = map[string]uint64{}, s.Shadow
+	for limit, reasons := range s.Refused {
+		for _, n := range reasons {
+			to.Denied[limit] += n
+			to.Requests += n
+		}
+	}
 }
 
 // limiterState copies what the limiter knows into the admin port's shapes: its own part, and each tenant's limits.
