@@ -44,9 +44,20 @@ func (l *loop) close(c *conn, why CloseReason) {
 	}
 	if c.pend != 0 {
 		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // ENOTCONN: the client was faster
-		l.arm(c, opCancel)
+		l.cancelAll(c)
 	}
 	l.tryFree(c)
+}
+
+// cancelAll cancels what the kernel holds for the socket, each by its name: a
+// cancellation by descriptor looks at every request in flight, those of 16,384 idle
+// connections, too.
+func (l *loop) cancelAll(c *conn) {
+	for _, by := range [...]struct{ what, cancel op }{{opRecv, opCancel}, {opSend, opCancelSend}, {opPoll, opCancelPoll}} {
+		if c.pend.has(by.what) {
+			l.arm(c, by.cancel)
+		}
+	}
 }
 
 // reset is close for a client that does not read: a RST frees what the kernel

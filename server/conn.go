@@ -38,11 +38,13 @@ const (
 	opRead
 	opPoll
 	opPrefetch
-	opCancel
+	opCancel // of the receive
+	opCancelSend
+	opCancelPoll
 )
 
 // pending is the set of a connection's operations that the kernel still holds.
-// The slot is free only when it is empty. opCancel is counted apart, for a
+// The slot is free only when it is empty. Cancellations are counted apart, for a
 // paused receive and a close may both have one out.
 type pending uint8
 

@@ -316,7 +316,7 @@ func (l *loop) complete(cq uring.Completion) {
 		l.writable(c)
 	case opPrefetch:
 		l.prefetched(c, cq)
-	case opCancel:
+	case opCancel, opCancelSend, opCancelPoll:
 		c.cancels--
 	}
 	if c.state == stateClosing {
@@ -327,7 +327,7 @@ func (l *loop) complete(cq uring.Completion) {
 // arm hands one operation of c to the ring. Its parameters all stand in c, so
 // that one which finds the queue full can be tried again later.
 func (l *loop) arm(c *conn, o op) {
-	if o == opCancel {
+	if o >= opCancel {
 		c.cancels++
 	} else {
 		c.pend.add(o)
@@ -358,10 +358,11 @@ func (l *loop) prepare(c *conn, o op) bool {
 		}
 		return l.ring.Prefetch(c.ahead.file.FD, c.ahead.off, uint32(c.ahead.n), l.sink, ud)
 	case opCancel:
-		if c.state == stateClosing {
-			return l.ring.CancelFD(c.fd, ud)
-		}
 		return l.ring.Cancel(uring.Tag(uint8(opRecv), c.slot, c.gen), ud)
+	case opCancelSend:
+		return l.ring.Cancel(uring.Tag(uint8(opSend), c.slot, c.gen), ud)
+	case opCancelPoll:
+		return l.ring.Cancel(uring.Tag(uint8(opPoll), c.slot, c.gen), ud)
 	}
 	panic("server: operation without preparation")
 }

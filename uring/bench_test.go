@@ -88,3 +88,37 @@ func BenchmarkIdlePoll(b *testing.B) {
 		check(r.Wait(0))
 	}
 }
+
+// One of 2,000 armed polls is cancelled and armed again, by its name and by its descriptor.
+func BenchmarkCancelAmongMany(b *testing.B)   { benchmarkCancel(b, false) }
+func BenchmarkCancelFDAmongMany(b *testing.B) { benchmarkCancel(b, true) }
+
+func benchmarkCancel(b *testing.B, byFD bool) {
+	const many = 2000
+	r := benchRing(b)
+	full := []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} // an eventfd that cannot be written
+	fds := make([]int, many)
+	for i := range fds {
+		fds[i] = must(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK))
+		defer unix.Close(fds[i])
+		must(unix.Write(fds[i], full))
+		r.PollOut(fds[i], tag(opPoll, uint32(i), 1))
+	}
+	check(r.Wait(0))
+	n := uint32(0)
+	for b.Loop() {
+		i := n % many
+		if n++; byFD {
+			r.CancelFD(fds[i], tag(opCancel, i, 1))
+		} else {
+			r.Cancel(tag(opPoll, i, 1), tag(opCancel, i, 1))
+		}
+		for got := 0; got < 2; {
+			check(r.Wait(-1))
+			for _, ok := r.Next(); ok; _, ok = r.Next() {
+				got++
+			}
+		}
+		r.PollOut(fds[i], tag(opPoll, i, 1))
+	}
+}

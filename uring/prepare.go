@@ -110,7 +110,8 @@ func (r *Ring) Cancel(target, ud UserData) bool {
 	return true
 }
 
-// CancelFD asks for the end of every request on fd. Res is how many it found. Do it before close: closing alone ends no request,
+// CancelFD asks for the end of every request on fd. Res is how many it found. It looks at every request in flight, where Cancel finds its own
+// by a hash: among 2,000 armed polls it takes twenty times as long (BenchmarkCancelFDAmongMany). Do it before close: closing alone ends no request,
 // and a peer gets no FIN while one holds the socket.
 func (r *Ring) CancelFD(fd int, ud UserData) bool {
 	e := r.claim(ud)
