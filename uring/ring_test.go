@@ -149,22 +149,28 @@ func TestSendShort(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	onKernels(t, uring.Config{}, func(g *rig) {
-		fd := g.file("0123456789")
-		p := g.memory(4)
-		for _, c := range []struct {
-			off  int64
-			want string
-		}{{0, "0123"}, {3, "3456"}, {8, "89"}, {10, ""}} {
-			g.ok(g.Read(fd, p, c.off, tag(opRead, 1, uint32(c.off))))
-			got := g.want(tag(opRead, 1, uint32(c.off)), "a read of a file")
-			if got.Res != int32(len(c.want)) || string(p[:max(got.Res, 0)]) != c.want {
-				g.Errorf("at %d: got %d %q, want %q", c.off, got.Res, p[:max(got.Res, 0)], c.want)
+	for _, aside := range []bool{false, true} {
+		onKernels(t, uring.Config{}, func(g *rig) {
+			read := g.Read
+			if aside {
+				read = g.ReadAside
 			}
-		}
-		g.ok(g.Read(g.closedFD(), p, 0, tag(opRead, 2, 0)))
-		g.wantRes(tag(opRead, 2, 0), -int32(unix.EBADF), "the descriptor is closed")
-	})
+			fd := g.file("0123456789")
+			p := g.memory(4)
+			for _, c := range []struct {
+				off  int64
+				want string
+			}{{0, "0123"}, {3, "3456"}, {8, "89"}, {10, ""}} {
+				g.ok(read(fd, p, c.off, tag(opRead, 1, uint32(c.off))))
+				got := g.want(tag(opRead, 1, uint32(c.off)), "a read of a file")
+				if got.Res != int32(len(c.want)) || string(p[:max(got.Res, 0)]) != c.want {
+					g.Errorf("at %d: got %d %q, want %q", c.off, got.Res, p[:max(got.Res, 0)], c.want)
+				}
+			}
+			g.ok(read(g.closedFD(), p, 0, tag(opRead, 2, 0)))
+			g.wantRes(tag(opRead, 2, 0), -int32(unix.EBADF), "the descriptor is closed")
+		})
+	}
 }
 
 // closedFD is a number that is no descriptor.

@@ -132,7 +132,11 @@ func TestSlowDisk(t *testing.T) {
 			}
 			others := b.end() + "; " + b2.end()
 			evict(t, filepath.Join(root, "big"))
-			w.wellAfter("slow disk, "+o.name, func() { f.fault.Store(nil) }, w.serves("big", big), others)
+			f.fault.Store(nil)
+			for f.slow.Load() > 0 { // the disk is well when its last slow read is over
+				time.Sleep(time.Millisecond)
+			}
+			w.wellAfter("slow disk, "+o.name, func() {}, w.serves("big", big), others)
 			w.givenBack(before)
 		})
 	}

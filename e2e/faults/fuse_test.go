@@ -22,6 +22,7 @@ type fuse struct {
 	files  []*fuseFile
 	direct bool // no page cache of its own: for the image behind a loop device
 	reads  atomic.Int64
+	slow   atomic.Int64 // reads that a fault delays now
 	over   sync.WaitGroup
 
 	fault atomic.Pointer[readFault]
@@ -223,10 +224,12 @@ func (f *fuse) read(node uint64, off, n int64) ([]byte, unix.Errno) {
 	size := int64(len(file.body))
 	off, end := min(off, size), min(off+n, size)
 	if x := f.fault.Load(); x != nil {
+		f.slow.Add(1)
 		if x.hang != nil {
 			<-x.hang
 		}
 		time.Sleep(x.delay)
+		f.slow.Add(-1)
 		if x.errno != 0 {
 			return nil, x.errno
 		}
