@@ -12,13 +12,23 @@ const other = "other"
 
 // counts are the counters that have a series per tenant.
 type counts struct {
-	requests, sentBytes, waited, stale uint64
-	waitedFor                          float64
-	denied, shadow                     map[string]uint64 // by limit
+	requests, sentBytes, waited, stale, due, got uint64
+	throttled                                    float64
+	denied, shadow                               map[string]uint64 // by limit
+	wait                                         Histogram
 }
 
 func countsOf(t *Tenant) counts {
-	return counts{requests: t.Requests, sentBytes: t.SentBytes, waited: t.Waited, stale: t.Stale, waitedFor: t.WaitedFor, denied: t.Denied, shadow: t.Shadow}
+	c := counts{
+		requests: t.Requests, sentBytes: t.SentBytes, waited: t.Waited, stale: t.Stale, due: t.ShareDue, got: t.ShareGot, throttled: t.Throttled,
+		denied: map[string]uint64{}, shadow: t.Shadow, wait: t.Wait,
+	}
+	for limit, reasons := range t.Denied {
+		for _, n := range reasons {
+			c.denied[limit] += n
+		}
+	}
+	return c
 }
 
 func (c *counts) add(d counts) {
@@ -26,18 +36,49 @@ func (c *counts) add(d counts) {
 	c.sentBytes += d.sentBytes
 	c.waited += d.waited
 	c.stale += d.stale
-	c.waitedFor += d.waitedFor
+	c.due += d.due
+	c.got += d.got
+	c.throttled += d.throttled
 	c.denied, c.shadow = plus(c.denied, d.denied), plus(c.shadow, d.shadow)
+	c.wait = c.wait.plus(d.wait)
 }
 
 // since is what has been counted after was; all of it if the tenant began anew.
 func (c counts) since(was counts) counts {
 	denied, ok1 := minus(c.denied, was.denied)
 	shadow, ok2 := minus(c.shadow, was.shadow)
-	if !ok1 || !ok2 || c.requests < was.requests || c.sentBytes < was.sentBytes || c.waited < was.waited || c.stale < was.stale || c.waitedFor < was.waitedFor {
+	wait, ok3 := c.wait.minus(was.wait)
+	if !ok1 || !ok2 || !ok3 || c.requests < was.requests || c.sentBytes < was.sentBytes || c.waited < was.waited || c.stale < was.stale {
 		return c
 	}
-	return counts{c.requests - was.requests, c.sentBytes - was.sentBytes, c.waited - was.waited, c.stale - was.stale, c.waitedFor - was.waitedFor, denied, shadow}
+	return counts{
+		c.requests - was.requests, c.sentBytes - was.sentBytes, c.waited - was.waited, c.stale - was.stale,
+		// These may be corrected downwards a little.
+		c.due - min(c.due, was.due), c.got - min(c.got, was.got), max(c.throttled-was.throttled, 0), denied, shadow, wait,
+	}
+}
+
+// plus and minus are for histograms of the same bounds; one without any is empty.
+func (h Histogram) plus(o Histogram) Histogram {
+	if len(h.Count) == 0 {
+		return Histogram{o.Upper, slices.Clone(o.Count), o.Sum}
+	}
+	sum := Histogram{h.Upper, slices.Clone(h.Count), h.Sum + o.Sum}
+	for i, n := range o.Count {
+		sum.Count[i] += n
+	}
+	return sum
+}
+
+func (h Histogram) minus(o Histogram) (Histogram, bool) {
+	left := Histogram{h.Upper, slices.Clone(h.Count), h.Sum - o.Sum}
+	for i, n := range o.Count {
+		if i >= len(left.Count) || left.Count[i] < n {
+			return Histogram{}, false
+		}
+		left.Count[i] -= n
+	}
+	return left, left.Sum >= 0
 }
 
 func plus(a, b map[string]uint64) map[string]uint64 {

@@ -19,8 +19,10 @@ var perTenant = []struct {
 }{
 	{"talon_tenant_requests_total", "Requests of the tenant that were answered, refusals included.", false, func(s *shown) float64 { return float64(s.counts.requests) }},
 	{"talon_tenant_sent_bytes_total", "Body bytes that the tenant's clients have taken.", false, func(s *shown) float64 { return float64(s.counts.sentBytes) }},
-	{"talon_tenant_queued_total", "Requests of the tenant that waited for a limit or their turn.", false, func(s *shown) float64 { return float64(s.counts.waited) }},
-	{"talon_tenant_throttled_seconds_total", "How long those have waited, together.", false, func(s *shown) float64 { return s.counts.waitedFor }},
+	{"talon_tenant_queued_total", "Requests of the tenant that did not have their first turn at once.", false, func(s *shown) float64 { return float64(s.counts.waited) }},
+	{"talon_tenant_throttled_seconds_total", "How long the tenant's limit of bytes let it sleep, summed over the rings.", false, func(s *shown) float64 { return s.counts.throttled }},
+	{"talon_tenant_share_due_bytes_total", "What the tenant's weight was due of the worker's rate while it had work; 0 without such a rate.", false, func(s *shown) float64 { return float64(s.counts.due) }},
+	{"talon_tenant_share_got_bytes_total", "What the tenant has had of it.", false, func(s *shown) float64 { return float64(s.counts.got) }},
 	{"talon_tenant_connections", "Connections of the tenant now.", true, sumNow(func(t *Tenant) uint64 { return t.Connections })},
 	{"talon_tenant_inflight", "Requests of the tenant that are here now, waiting or being answered.", true, sumNow(func(t *Tenant) uint64 { return t.Inflight })},
 	{"talon_tenant_queued", "Of these, how many wait for their first turn.", true, sumNow(func(t *Tenant) uint64 { return t.Queued })},
@@ -125,6 +127,9 @@ func writeAdmission(e *exposition, all counts) {
 	for _, limit := range slices.Sorted(maps.Keys(all.shadow)) {
 		e.sample(name, float64(all.shadow[limit]), "outcome", "shadow_denied", "limit", limit)
 	}
+	const wait = "talon_queue_wait_seconds"
+	e.family(wait, "histogram", "Of requests that were admitted: from there to their first turn, or their refusal.")
+	e.histogram(wait, all.wait)
 }
 
 // write writes the limiter's families.

@@ -37,13 +37,19 @@ type Tenant struct {
 	Queued      uint64 `json:"queued"`       // of them, waiting for their first turn
 	QueuedBytes uint64 `json:"queued_bytes"` // that those are expected to send
 
-	Requests  uint64            `json:"requests"`
-	SentBytes uint64            `json:"sent_bytes"`
-	Waited    uint64            `json:"waited"`         // requests that waited for a limit or a turn
-	WaitedFor float64           `json:"waited_seconds"` // and how long, together
-	Denied    map[string]uint64 `json:"denied"`         // requests refused, by the limit or bound that refused them
-	Shadow    map[string]uint64 `json:"shadow_denied"`  // that would have been, by limit
-	Stale     uint64            `json:"stale_view"`     // decisions that found nothing fresh from a limit's owner
+	Requests  uint64  `json:"requests"` // answered, refusals included
+	SentBytes uint64  `json:"sent_bytes"`
+	Waited    uint64  `json:"waited"`            // requests that did not have their first turn at once
+	WaitedFor float64 `json:"waited_seconds"`    // how long admitted requests have waited for it, together
+	Throttled float64 `json:"throttled_seconds"` // that its client_egress_bytes let it sleep, summed over the rings
+	ShareDue  uint64  `json:"share_due_bytes"`   // that its weight was due of the worker's rate while it had work; 0 without such a rate
+	ShareGot  uint64  `json:"share_got_bytes"`   // and what it has had
+
+	Denied map[string]map[string]uint64 `json:"denied"`        // requests refused, by the limit or bound, and by reason
+	Shadow map[string]uint64            `json:"shadow_denied"` // charges that would have been denied, by limit
+	Stale  uint64                       `json:"stale_view"`    // requests refused because no limit's owner was heard of
+
+	Wait Histogram `json:"-"` // of admitted requests, until their first turn
 
 	Limits []Limit `json:"limits"`
 }

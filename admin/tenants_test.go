@@ -17,8 +17,9 @@ func testTenancy() Tenancy {
 	tenant := func(id string, k uint64) Tenant {
 		return Tenant{
 			ID: id, Weight: int(k), Generation: 2 * k, Connections: 3 * k, Inflight: 4 * k, Queued: 5 * k, QueuedBytes: 6 * k,
-			Requests: 100 * k, SentBytes: 8000 * k, Waited: 9 * k, WaitedFor: 0.5 * float64(k),
-			Denied: map[string]uint64{"read_iops": 10 * k, "queue": 11 * k}, Shadow: map[string]uint64{"client_egress_bytes": 12 * k}, Stale: 13 * k,
+			Requests: 100 * k, SentBytes: 8000 * k, Waited: 9 * k, WaitedFor: 0.5 * float64(k), Throttled: 0.25 * float64(k), ShareDue: 14 * k, ShareGot: 15 * k,
+			Denied: map[string]map[string]uint64{"read_iops": {"exhausted": 4 * k, "banned": 6 * k}, "queue": {"deadline": 11 * k}}, Shadow: map[string]uint64{"client_egress_bytes": 12 * k}, Stale: 13 * k,
+			Wait:   Histogram{Upper: []float64{0.001, 0.5}, Count: []uint64{k, 2 * k, 3 * k}, Sum: 0.75 * float64(k)},
 			Limits: []Limit{},
 		}
 	}

@@ -188,6 +188,9 @@ func TestLimitIsKept(t *testing.T) {
 		one.Limits[1].Used < int64(len(want)) || one.Limits[0].Limited || one.Limits[0].Used != 1 {
 		t.Errorf("tenants: %s", page)
 	}
+	if one.Requests != 1 || one.SentBytes != uint64(len(want)) || one.Throttled <= 0 || len(one.Denied) != 0 {
+		t.Errorf("counted: %s", page)
+	}
 	if tenancy.Limiter == nil || !tenancy.Limiter.Alone || tenancy.Limiter.Worker != alone {
 		t.Errorf("limiter: %s", page)
 	}

@@ -148,8 +148,10 @@ func tenantTable(w io.Writer, t *admin.Tenancy) {
 	for i := range t.Tenants {
 		one := &t.Tenants[i]
 		var denied uint64
-		for _, n := range one.Denied {
-			denied += n
+		for _, reasons := range one.Denied {
+			for _, n := range reasons {
+				denied += n
+			}
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\n", one.ID, one.Weight, one.Connections, one.Inflight, one.Queued,
 			one.Requests, policy.RoughSize(int64(one.SentBytes)), denied, limitCell(one, qos.ReadIOPS), limitCell(one, qos.ClientEgressBytes), tenantNote(one))

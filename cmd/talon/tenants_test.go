@@ -15,7 +15,7 @@ import (
 // shownTenancy has a tenant for each thing that a line can say.
 var shownTenancy = admin.Tenancy{Tenants: []admin.Tenant{
 	{ID: "quiet", Weight: 1},
-	{ID: "serving", Weight: 4, Connections: 12, Inflight: 3, Queued: 2, Requests: 12345, SentBytes: 5 << 30, Denied: map[string]uint64{"read_iops": 6, "queue": 1},
+	{ID: "serving", Weight: 4, Connections: 12, Inflight: 3, Queued: 2, Requests: 12345, SentBytes: 5 << 30, Denied: map[string]map[string]uint64{"read_iops": {"exhausted": 5, "banned": 1}, "queue": {"deadline": 1}},
 		Limits: []admin.Limit{
 			{Metric: "read_iops", Limited: true, Rate: 20000, Mode: "enforce", Cluster: &admin.Cluster{Wanted: 812}},
 			{Metric: "client_egress_bytes", Limited: true, Rate: 400 << 20, Mode: "enforce", Cluster: &admin.Cluster{Wanted: 401 << 20, Violator: true}},

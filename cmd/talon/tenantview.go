@@ -50,14 +50,22 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 func countTenant(to *admin.Tenant, s *server.TenantStats) {
 	to.Connections, to.Inflight, to.Queued, to.QueuedBytes = s.Connections, s.Inflight, s.Queued, s.QueuedBytes
 	to.Requests, to.SentBytes, to.Stale = s.Responses, s.SentBytes, s.Stale
-	to.Waited, to.WaitedFor = s.Waited, float64(s.Wait.Sum)/1e9
-	to.Denied, to.Shadow = map[string]uint64{}, s.Shadow
-	for limit, reasons := range s.Refused {
+	to.Waited, to.WaitedFor, to.Wait, to.Throttled = s.Waited, float64(s.Wait.Sum)/1e9, adminHistogram(&s.Wait), s.Throttled.Seconds()
+	to.ShareDue, to.ShareGot = uint64(max(s.ShareDue, 0)), uint64(max(s.ShareGot, 0))
+	to.Denied, to.Shadow = orEmpty(s.Refused), orEmpty(s.Shadow)
+	for _, reasons := range s.Refused {
 		for _, n := range reasons {
-			to.Denied[limit] += n
 			to.Requests += n
 		}
 	}
+}
+
+// orEmpty is a map that JSON writes as one.
+func orEmpty[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return m
 }
 
 // limiterState copies what the limiter knows into the admin port's shapes: its own part, and each tenant's limits.
@@ -104,6 +112,9 @@ func adminLimit(p *qos.Policy, cell *qos.CellStatus, meter *qos.LimitStatus) adm
 		l.Cluster = &admin.Cluster{
 			Level: meter.Level, Wanted: meter.Wanted, Used: meter.Used, Reserved: meter.Reserved, Reporters: meter.Reporters, Waiting: meter.Waiting,
 			Excess: meter.Excess, Exhausted: meter.Exhausted, Violator: meter.Soft, BanLeft: float64(meter.BanLeft) / 1e9,
+		}
+		if !p.Limits() { // its numbers are made up
+			l.Cluster.Level, l.Cluster.Excess, l.Cluster.Exhausted = 0, 0, false
 		}
 	}
 	return l
