@@ -202,6 +202,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		{"use of another incarnation", owner, batch{reports: []qos.UsageReport{newer}}, 1, 0},
 		{"a question of another", owner, batch{asks: []qos.Ask{{Worker: other.id, Incarnation: 99, Epoch: 1}}}, 1, 0},
 		{"an answer of another", owner, batch{answers: []qos.Answer{{Voter: other.id, VoterEpoch: 1, Incarnation: 1, Epoch: 99, Stamp: 1}}}, 1, 0},
+		{"an answer of another incarnation", owner, batch{answers: []qos.Answer{{Voter: "w9", VoterEpoch: 1 << 40, Incarnation: 1, Epoch: 99, Stamp: 1}}}, 1, 0},
 		{"a snapshot of what it does not own", other, batch{snapshots: []qos.RateSnapshot{gift}}, 0, 1},
 		{"a redirect of what it does not own", other, batch{redirects: []qos.Redirect{{Key: p.Key(), To: gift.To, Reason: qos.OldEpoch}}}, 0, 1},
 	} {

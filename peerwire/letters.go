@@ -40,6 +40,7 @@ func (c *core) receive(l *letter, now int64) {
 		}
 		c.tenure.Answered(now, a)
 		c.mayAct(now)
+		c.handOver(now)
 	}
 	for i := range b.handOvers {
 		c.handed(l, &b.handOvers[i], now)
@@ -111,12 +112,16 @@ func (c *core) handed(l *letter, h *qos.HandOver, now int64) {
 
 // handOver sends what has left this worker to those new owners that can be reached. It is meant for the incarnation that is there before anybody
 // can have started the limit without it, which is while the last confirmation of the old ring runs: an incarnation that comes later may follow one
-// that started afresh, and would grant a second time. So what has found no way by then is worth nothing.
+// that started afresh, and would grant a second time. So what has found no way by then is worth nothing. It goes once nobody can be confirmed in the
+// old ring any more.
 func (c *core) handOver(now int64) {
 	if len(c.leaving) == 0 {
 		return
 	}
 	late := now >= c.leaveBy
+	if !late && !c.tenure.SeenOff(c.ring.Replaces()) {
+		return
+	}
 	c.leaving = slices.DeleteFunc(c.leaving, func(h qos.HandOver) bool {
 		to := c.ownerOf(c.ring, h.Limit)
 		epoch := c.peers[to]

@@ -93,7 +93,9 @@ func (c *core) adopt(r *qos.Ring, now int64) {
 	c.mayAct(now)
 	c.reporter.SetRing(r.Epoch(), members, func(l qos.Limit) qos.WorkerID { return c.ownerOf(r, l) }, now)
 	c.changed = true
-	c.leaving = c.owner.Export(nil)
+	if c.leaving = c.owner.Export(nil); len(c.leaving) > 0 {
+		c.asksAt = now // also by one that is no member any more: what leaves waits for the voters' word
+	}
 	c.handOver(now)
 	early := c.tooEarly
 	c.tooEarly, c.earlyHeld = nil, 0
@@ -118,8 +120,11 @@ func (c *core) ask(now int64) {
 			c.tenure.Answered(now, answer)
 		}
 	}
-	c.asksAt = now + int64(c.cfg.Confirm)/5
+	if c.asksAt = now + int64(c.cfg.Confirm)/5; len(c.leaving) == 0 && c.ring.Index(c.self) < 0 {
+		c.asksAt = math.MaxInt64
+	}
 	c.mayAct(now)
+	c.handOver(now)
 }
 
 // mayAct tells the owner what the voters have said.

@@ -12,7 +12,8 @@ const handOverPart = 256
 const maxHandOverParts = 1 << 10
 
 // Export appends the hand-overs of the limits that the last SetRing took from this worker, as they were then. They are given once: a level
-// handed on twice would be two buckets. Whoever sends them fills in ToEpoch, from what the receiver said when it connected.
+// handed on twice would be two buckets. Whoever sends them waits for Tenure.SeenOff of the ring before, and fills in ToEpoch, from what the receiver said
+// when it connected.
 func (o *Owner) Export(out []HandOver) []HandOver {
 	for _, m := range o.leaving {
 		out = m.handOver(o.ring, out)
@@ -20,6 +21,9 @@ func (o *Owner) Export(out []HandOver) []HandOver {
 	o.leaving = nil
 	return out
 }
+
+// Leaves reports whether there is something to be exported.
+func (o *Owner) Leaves() bool { return len(o.leaving) > 0 }
 
 // handOver cuts the state of a meter, as of its last advance, into parts.
 func (m *meter) handOver(to uint64, out []HandOver) []HandOver {

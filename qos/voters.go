@@ -298,6 +298,14 @@ func (t *Tenure) alone(now int64, v Voting) bool {
 	return n >= v.majority()
 }
 
+// SeenOff reports whether so many voters of a replaced ring have answered this incarnation with a later epoch that the rest is no majority. Before, an owner
+// hands nothing over: the new owner acts on it at once, and a later incarnation of this worker, that nobody here has heard of, could still be confirmed
+// in the old ring. The voters that have answered this incarnation have not noted a later one, and will answer it with the later epoch.
+func (t *Tenure) SeenOff(epoch uint64) bool {
+	i := slices.IndexFunc(t.closing, func(c closing) bool { return c.Epoch == epoch })
+	return i >= 0 && t.closing[i].over
+}
+
 // Open reports whether nobody else can act in this ring or any that it replaces: not an earlier incarnation of this worker, not the
 // owners of the replaced rings.
 func (t *Tenure) Open(now int64) bool {

@@ -33,6 +33,7 @@ type elector struct {
 	since  []uint64 // for each place: see Tenure.MayAct
 	epoch  uint64
 	paused bool
+	leaves []letter // keys to be handed over when the ring before is seen off
 }
 
 type letter struct {
@@ -92,6 +93,7 @@ func (w *elector) learn(e *electorate, r *Ring) {
 		return
 	}
 	w.voter.Learn(r.Epoch())
+	w.leaves = nil
 	for k, p := range e.places {
 		owner := r.Members()[r.Owner(p)]
 		if owner == w.id {
@@ -99,10 +101,23 @@ func (w *elector) learn(e *electorate, r *Ring) {
 		}
 		if slices.Contains(acted, k) {
 			to := e.route[slices.Index(e.ids, owner)]
-			e.wire = append(e.wire, letter{at: e.now, from: slices.Index(e.workers, w), to: to, handed: k, since: w.since[k]})
+			w.leaves = append(w.leaves, letter{from: slices.Index(e.workers, w), to: to, handed: k, since: w.since[k]})
 		}
 		w.since[k] = 0 // handed over or discarded
 	}
+	w.handAway(e)
+}
+
+// handAway hands over what has moved away, once nobody can act in the ring before.
+func (w *elector) handAway(e *electorate) {
+	if len(w.leaves) == 0 || !w.tenure.SeenOff(w.tenure.Ring().Replaces()) {
+		return
+	}
+	for _, l := range w.leaves {
+		l.at = e.now
+		e.wire = append(e.wire, l)
+	}
+	w.leaves = nil
 }
 
 // propose makes the next ring.
@@ -130,6 +145,7 @@ func (e *electorate) deliver(l letter) {
 		}
 	case l.answer != nil:
 		w.tenure.Answered(now, *l.answer)
+		w.handAway(e)
 	default:
 		if r := w.tenure.Ring(); r.Members()[r.Owner(e.places[l.handed])] == w.id {
 			w.since[l.handed] = max(w.since[l.handed], l.since)
@@ -479,8 +495,8 @@ func TestKeysThatStayDoNotWait(t *testing.T) {
 	e.propose(workers(3))
 	for _, w := range e.workers {
 		w.learn(e, e.rings[1])
+		w.leaves = nil // what is handed over is lost
 	}
-	e.wire = nil // what is handed over is lost
 	e.now += testConfirm / 4
 	e.step(all)
 	waiting := 0
@@ -589,6 +605,52 @@ func TestAVoterThatWasStartedAgainCountsAnew(t *testing.T) {
 	}
 	if !acts(newer) {
 		t.Fatal("the newer waits for ever")
+	}
+}
+
+// TestNothingIsHandedOverWhileASuccessorCouldAct: an owner learns of the next ring after a later incarnation of its worker has been noted by a majority, and
+// before its own confirmation is over. Handed over at once, the key would have two owners: the new ring's by what it was handed, and the later
+// incarnation in the old ring, whose voters have not learned of the new one.
+func TestNothingIsHandedOverWhileASuccessorCouldAct(t *testing.T) {
+	e := newElectorate(5, 1, workers(5))
+	all := func(int, int) bool { return true }
+	for range 10 {
+		e.step(all)
+	}
+	older := slices.Index(e.ids, e.rings[0].Members()[e.rings[0].Owner(e.places[0])])
+	heir := (older + 1) % 5
+	w := &elector{id: e.ids[older], rate: 1}
+	newer := len(e.workers)
+	e.workers, e.route[older] = append(e.workers, w), newer
+	e.start(w)
+	w.learn(e, e.rings[0])
+	e.step(func(from, to int) bool { return from != older && to != older })
+	if !e.workers[older].tenure.MayAct(e.now, e.places[0], e.workers[older].since[0]) {
+		t.Fatal("the older incarnation may not act any more: not the schedule that this is about")
+	}
+	if !e.propose([]WorkerID{e.ids[heir]}) {
+		t.Fatal("no second ring")
+	}
+	for _, slot := range []int{heir, older} {
+		e.workers[slot].learn(e, e.rings[1])
+	}
+	for range 12 {
+		e.step(all)
+	}
+	if e.err != nil {
+		t.Fatal(e.err)
+	}
+	if !w.tenure.MayAct(e.now, e.places[0], w.since[0]) {
+		t.Error("the later incarnation does not act in the ring that most still know")
+	}
+	for _, w := range e.workers {
+		w.learn(e, e.rings[1])
+	}
+	for range 12 {
+		e.step(all)
+	}
+	if e.err != nil || !e.served() {
+		t.Errorf("when all have learned of the second ring: %v, served %v", e.err, e.served())
 	}
 }
 

@@ -211,6 +211,10 @@ var mutants = []mutant{
 		old: "	m.asked.goOn(h.Wanted, now)\n", new: "",
 		tests: "TestHandOverKeepsBanAndWantedUse",
 	}, {
+		name: "handed over before the old ring is seen off", file: "voters.go",
+		old: "	return i >= 0 && t.closing[i].over\n", new: "	return i >= 0\n",
+		tests: "TestNothingIsHandedOverWhileASuccessorCouldAct",
+	}, {
 		name: "restarted voter counts at once", file: "voters.go",
 		old: "	if !h.noted || a.VoterEpoch > h.life {", new: "	if !h.noted {",
 		tests: "TestAVoterThatWasStartedAgainCountsAnew",

@@ -173,6 +173,15 @@ func (w *World) learnRing(k *worker, local int64) {
 		members = 0 // it serves, but is not one of them
 	}
 	k.reporter.SetRing(r.Epoch(), members, func(l qos.Limit) qos.WorkerID { return w.ids[owners[w.limitOf(l)]] }, local)
+	w.handAway(k)
+}
+
+// handAway hands over what has moved away with the newest ring, once nobody can act in the ring before.
+func (w *World) handAway(k *worker) {
+	if !k.owner.Leaves() || !k.tenure.SeenOff(k.tenure.Ring().Replaces()) {
+		return
+	}
+	owners := w.coord.owners[k.shownR]
 	w.exported = k.owner.Export(w.exported[:0])
 	for i := range w.exported {
 		h := &w.exported[i]

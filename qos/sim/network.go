@@ -144,5 +144,6 @@ func (w *World) arrive(k *worker, e *event) {
 		k.tenure.Answered(local, *w.answers.at(e.arg))
 		w.answers.drop(e.arg)
 		w.mayAct(k, local)
+		w.handAway(k)
 	}
 }

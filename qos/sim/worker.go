@@ -159,7 +159,7 @@ func (w *World) boot(slot, index int32) error {
 // control is the worker's control loop: everything that is due goes out, and the timer is set.
 func (w *World) control(k *worker) {
 	local := k.clock.read(w.now)
-	if k.owns && local >= k.asks { // first: the owner may act again because of it
+	if k.asking() && local >= k.asks { // first: the owner may act again because of it
 		w.askVoters(k, local)
 	}
 	if k.reporter.Urgent() || k.reporter.Next() <= local {
@@ -184,7 +184,7 @@ func (w *World) control(k *worker) {
 // setTimer asks for the next turn of the control loop.
 func (w *World) setTimer(k *worker) {
 	at := min(k.reporter.Next(), k.owner.NextPush())
-	if k.owns {
+	if k.asking() {
 		at = min(at, k.asks)
 	}
 	if at == forever || k.wakeAt != forever && at >= k.wakeFor {
@@ -265,7 +265,11 @@ func (w *World) askVoters(k *worker, local int64) {
 	}
 	k.asks = local + int64(w.setup.Config.Confirm)/5
 	w.mayAct(k, local)
+	w.handAway(k)
 }
+
+// asking reports whether the voters' word is needed: to act, or to hand over.
+func (k *worker) asking() bool { return k.owns || k.owner.Leaves() }
 
 // mayAct tells the owner what the voters have said.
 func (w *World) mayAct(k *worker, local int64) {
