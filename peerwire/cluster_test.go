@@ -231,9 +231,7 @@ func TestLastUseIsTold(t *testing.T) {
 	if len(s.Owned) != 1 || s.Owned[0].Used != used || s.Owned[0].Reserved != 0 {
 		t.Errorf("used %d, the owner knows %+v", used, s.Owned)
 	}
-	if s.Wire.Goodbyes != 1 {
-		t.Errorf("%+v, want one goodbye", s.Wire)
-	}
+	until(t, "a goodbye", func() bool { return owner.node.Status().Wire.Goodbyes == 1 })
 	c.judge()
 }
 

@@ -8,9 +8,6 @@ import (
 	"github.com/talon-worker/talon/qos"
 )
 
-// maxRounds bounds how often a step looks again at what it has itself made due.
-const maxRounds = 4
-
 // aloneEpoch is the ring epoch of a worker that is alone. A ring with peers that follows needs a higher one.
 const aloneEpoch = 1
 
@@ -143,20 +140,15 @@ func (c *core) tick(now int64) (next int64) {
 	if now >= c.asksAt {
 		c.ask(now)
 	}
-	for range maxRounds {
-		c.addressed = c.reporter.Poll(now, c.addressed[:0])
-		for i := range c.addressed {
-			c.report(&c.addressed[i], now)
-		}
-		c.pushed = c.owner.Push(now, c.pushed[:0])
-		for i := range c.pushed {
-			c.inform(&c.pushed[i], now)
-		}
-		if next = min(c.reporter.Next(), c.owner.NextPush()); next > now && !c.reporter.Urgent() {
-			break
-		}
+	c.addressed = c.reporter.Poll(now, c.addressed[:0])
+	for i := range c.addressed {
+		c.report(&c.addressed[i], now)
 	}
-	return max(min(next, c.asksAt), now+1)
+	c.pushed = c.owner.Push(now, c.pushed[:0])
+	for i := range c.pushed {
+		c.inform(&c.pushed[i], now)
+	}
+	return max(min(c.reporter.Next(), c.owner.NextPush(), c.asksAt), now+1)
 }
 
 // box is where a worker's mail is collected.
