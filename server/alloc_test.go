@@ -17,7 +17,30 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 		t.Log("the race detector allocates: counted without it")
 		return
 	}
-	r := startRig(t, nil)
+	requestsDoNotAllocate(t, startRig(t, nil))
+}
+
+// The same with a token, everything charged to a ledger, refusals, and a scheduler that shares a rate. The limits only count: the control loop, which would
+// fill them again, allocates a view for each that it puts in force.
+func TestRequestsOfTenantsDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Log("the race detector allocates: counted without it")
+		return
+	}
+	policies := append(limited("a", 0, 0, 0, 0), limited("b", 0, 0, 0, 0)...)
+	control := newControl(t, 1, policies...)
+	tenants := []Tenant{{ID: "a", Allow: []string{"/"}, Tokens: []Token{tokenOf("a")}}, {ID: "b", Weight: 2, Tokens: []Token{tokenOf("b")}, MaxInflight: 1, MaxConnections: 5}}
+	r := startRig(t, func(c *Config) {
+		c.Tenants, c.Ledger, c.EgressRate = must(NewTenants(patient(tenants))), control.ledger, 100e9
+	})
+	requestsDoNotAllocate(t, r, bearer("a"))
+	if n := must(r.s.TenantStats(waitLong))[0]; n.Admitted == 0 || n.ChargedBytes == 0 {
+		t.Errorf("nothing was charged: %+v", n)
+	}
+}
+
+func requestsDoNotAllocate(t *testing.T, r *rig, lines ...string) {
+	t.Helper()
 	r.put("small", pattern(4<<10, 1))
 	r.put("large", pattern(600<<10, 2))
 	fd := rawDial(t, r.s.Addr())
@@ -25,11 +48,13 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	for _, tt := range []struct {
 		name, request string
 	}{
-		{"small", getRequest("/small")},
-		{"sendfile", getRequest("/large")},
-		{"range", getRequest("/large", "Range: bytes=100-300000", `If-Match: *`)},
-		{"not modified", getRequest("/small", "If-Modified-Since: Sun, 06 Nov 2044 08:49:37 GMT")},
-		{"missing", getRequest("/nope")},
+		{"small", getRequest("/small", lines...)},
+		{"sendfile", getRequest("/large", lines...)},
+		{"range", getRequest("/large", append(lines, "Range: bytes=100-300000", `If-Match: *`)...)},
+		{"not modified", getRequest("/small", append(lines, "If-Modified-Since: Sun, 06 Nov 2044 08:49:37 GMT")...)},
+		{"missing", getRequest("/nope", lines...)},
+		{"unknown token", getRequest("/small", bearer("nobody"))},
+		{"not allowed", getRequest("/small", bearer("b"))},
 		{"refused method", "PUT /small HTTP/1.1\r\nHost: h\r\n\r\n"},
 	} {
 		request := []byte(tt.request)
