@@ -1,13 +1,16 @@
 // Package server is the data plane: one request, in the order of its steps.
 //
-//	accept.go   1  a connection gets a slot, or is turned away
-//	recv.go     2  bytes arrive in the ring's provided buffers
-//	parse.go    3  consumeRequest: bytes -> request, or a refusal
-//	auth.go     4  credential -> TenantContext
-//	open.go     5  key -> open file; the request parks while it is looked up
-//	respond.go  6  conditions, range, response head
-//	send.go     7  small bodies by one ring SEND, large ones by sendfile in turns
-//	account.go  8  what the socket really took
+//	accept.go     1  a connection gets a slot, or is turned away
+//	recv.go       2  bytes arrive in the ring's provided buffers
+//	parse.go      3  consumeRequest: bytes -> request, or a refusal
+//	auth.go       4  credential -> TenantContext
+//	admit.go      5  the tenant's bounds and read_iops: go, wait as bytes, or be refused (refusal.go)
+//	open.go       6  key -> open file; the request parks while it is looked up
+//	respond.go    7  conditions, range, response head
+//	schedule.go   8  whose turn it is, by package sched
+//	limits.go     9  client_egress_bytes, charged before a piece is submitted
+//	send.go      10  small bodies by one ring SEND, large ones by sendfile in turns
+//	account.go   11  what the socket really took
 //
 // # Ownership
 //
@@ -26,21 +29,27 @@
 //	           |
 //	           v                  lookup blocks
 //	+----> reading <---------------------------> opening
-//	|          |  \  no slab free
-//	|          |   +----------------------------> starved
-//	|   request|
-//	|          +-- small body --> sending <--------- filling (pages were cold)
-//	|          |                     |                 ^
-//	|          |                     |   short read ---+
-//	|          +-- large body --> ready --> blocked (socket full, POLLOUT armed)
-//	|          |                   ^ |  <--'
-//	|          |                   | +----> parked  (pages are cold, prefetch armed)
-//	|          |                   +--------'
-//	+----------+ last byte accepted, keep-alive
+//	|          |
+//	|   request|-- no read_iops --> queued (at the door, as bytes)
+//	|          |                      |
+//	|          v                      |
+//	|        ready <------------------+----------------+
+//	|          | its turn, and it is paid for          |
+//	|          |-- no slab free -------> starved ------|
+//	|          |-- pages are cold, small: filling -----|
+//	|          |-- pages are cold, large: parked ------|
+//	|          |-- large body, socket full: blocked ---|
+//	|          |-- large body, more to come -----------+
+//	|          +-- small body --> verifying --> sending
+//	|          |                                  |
+//	+----------+ last byte accepted, keep-alive --+
 //	           |
 //	           +-- last byte, close --> lingering --> closing --> free
 //	                                                    ^
 //	any state, on failure, timeout or drain ------------'
+//
+// ready is with the scheduler: its turn has not come, or its tenant sleeps until its limit has more. A request that waits so without having begun may be
+// there as bytes too (conn.raw): it is opened when its turn comes. starved is also where a refusal waits for a slab.
 //
 // reading may also end in lingering, when the worker drains or a header takes too
 // long. verifying, between the last byte read of a file and sending or finish, lasts to

@@ -87,7 +87,7 @@ type refusal struct {
 func (r *refusal) status() int { return whyTable[r.why].status }
 
 // Retry-After is at least 1 s, as it has no fractions, and at most an hour.
-const maxRetryAfter = 3600
+const maxRetryAfter = 3600 // seconds
 
 // retryAfter is when the client should come again, in whole seconds: the wait, rounded
 // up, and up to half of it more (1 s at least), as random says: whoever is refused at the same
