@@ -65,7 +65,7 @@ func (l *limiter) close() {
 // onlyPeer refuses a policy whose limits are meant for several workers: each by itself would let the whole limit through.
 func onlyPeer(path string, set *policy.Set) problems {
 	if n := len(set.Peers); n > 1 {
-		return problems{problemf("%s: %d peers share these limits, and this version has no peer port: each would let through the whole of every limit; list one", path, n)}
+		return problems{problemf("%s: %d peers share these limits, and with --policy a worker is alone: each would let through the whole of every limit; use --coordinator file:%s, or list one peer", path, n, path)}
 	}
 	return nil
 }
