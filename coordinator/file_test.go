@@ -72,7 +72,8 @@ func TestFileStory(t *testing.T) {
 		t.Fatalf("the next ring: %+v, %v", s, err)
 	}
 	writeFile(t, f, start+strings.Replace(peers, "ring_epoch: 1", "ring_epoch: 8", 1))
-	if s, err = look(t, f); err != nil || s.Ring.Epoch != 8 || len(s.Ring.Replaces) != 2 {
+	before := s.Policy
+	if s, err = look(t, f); err != nil || s.Policy != before || s.Ring.Epoch != 8 || len(s.Ring.Replaces) != 2 {
 		t.Fatalf("one more at once: %+v, %v", s, err)
 	}
 	writeFile(t, f, start+peers)

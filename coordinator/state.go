@@ -48,6 +48,9 @@ func (s *State) after(next State) (State, []string) {
 		stale = append(stale, "policy")
 		next.Book, next.Policy = s.Book, s.Policy
 	}
+	if next.Book.Generation == s.Book.Generation && s.Policy != nil {
+		next.Policy = s.Policy // the same value: whoever acts upon it sees that nothing is new
+	}
 	if next.Ring.Epoch < s.Ring.Epoch {
 		stale = append(stale, "ring")
 		next.Ring = s.Ring
