@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/load"
@@ -93,7 +95,9 @@ func (n *noisy) prepare(ctx context.Context) error {
 	if err := n.up(ctx, open); err != nil {
 		return err
 	}
-	res, err := n.client.Measure(ctx, n.backlogged(open))
+	// With the small objects that the victim waits for: they cost most per byte, and a rate of which the machine can carry that share for large ones
+	// alone would leave it saturated with these.
+	res, err := n.client.Measure(ctx, n.backlogged(open, smallKey))
 	if err != nil {
 		return err
 	}
@@ -118,41 +122,59 @@ func (n *noisy) prepare(ctx context.Context) error {
 }
 
 // backlogged has every tenant ask for more than its share on all of its connections.
-func (n *noisy) backlogged(s *bed.Server) load.Config {
+func (n *noisy) backlogged(s *bed.Server, key string) load.Config {
 	c := load.Config{Target: s.Target, WarmupS: n.o.Warmup, DurationS: n.o.Window, SliceS: slice, ServerPIDs: s.PIDs, TimeoutS: 60, Seed: 1}
 	for _, t := range n.tenants {
-		c.Streams = append(c.Streams, load.Stream{Name: t.ID, Conns: t.conns, Keys: []string{"/" + bulkKey}, Headers: []string{t.Header()}})
+		c.Streams = append(c.Streams, load.Stream{Name: t.ID, Conns: t.conns, Keys: []string{"/" + key}, Headers: []string{t.Header()}})
 	}
 	return c
 }
 
-// waiting has victim1 ask for half of its share in small objects, alone or beside the aggressor. Of two tenants with
-// weight 1, a share is half of the rate.
-func (n *noisy) waiting(s *bed.Server, beside bool) load.Config {
-	aggressor, victim := &n.tenants[0], &n.tenants[1]
-	c := load.Config{Target: s.Target, WarmupS: n.o.Warmup, DurationS: n.o.Window, ServerPIDs: s.PIDs, TimeoutS: 60, Seed: 1}
-	c.Streams = []load.Stream{{Name: victim.ID, Conns: 32, Keys: []string{"/" + smallKey}, Headers: []string{victim.Header()},
-		Rate: float64(n.rate) / 4 / smallLen}}
+// waiting has victim1 ask for half of its share in small objects. Of two tenants with weight 1, a share is half of the rate.
+func (n *noisy) waiting(s *bed.Server) load.Config {
+	victim := &n.tenants[1]
+	return load.Config{Target: s.Target, WarmupS: n.o.Warmup, DurationS: n.o.Window, ServerPIDs: s.PIDs, TimeoutS: 60, Seed: 1,
+		Streams: []load.Stream{{Name: victim.ID, Conns: 32, Keys: []string{"/" + smallKey}, Headers: []string{victim.Header()}, Rate: float64(n.rate) / 4 / smallLen}}}
+}
+
+// attack has the aggressor ask for all it can, from before a window of waiting until after it.
+func (n *noisy) attack(s *bed.Server) load.Config {
+	aggressor := &n.tenants[0]
+	return load.Config{Target: s.Target, WarmupS: n.o.Warmup / 2, DurationS: n.o.Warmup/2 + n.o.Window + 1, TimeoutS: 60, Seed: 1,
+		Streams: []load.Stream{{Name: aggressor.ID, Conns: aggressor.conns, Keys: []string{"/" + bulkKey}, Headers: []string{aggressor.Header()}}}}
+}
+
+// wait measures what the victim waits, beside the aggressor if there is to be one. That one is a client process of its own: a thread that drains 512
+// large bodies looks at the victim's connections when it is through with them, and what is then measured is the client. Nor is it raised: with the rings'
+// weight it would make them wait for their own cores, as no client on another machine can.
+func (n *noisy) wait(ctx context.Context, s *bed.Server, beside bool) (*load.StreamResult, error) {
+	var attacked sync.WaitGroup
+	var attackErr error
 	if beside {
-		c.Streams = append(c.Streams, load.Stream{Name: aggressor.ID, Conns: aggressor.conns, Keys: []string{"/" + bulkKey}, Headers: []string{aggressor.Header()}})
+		attacker := bed.Client{Path: n.client.Path, CPU: n.client.CPU}
+		attacked.Go(func() { _, attackErr = attacker.Measure(ctx, n.attack(s)) })
 	}
-	return c
+	res, err := n.client.Measure(ctx, n.waiting(s))
+	attacked.Wait()
+	if err = errors.Join(err, attackErr); err != nil {
+		return nil, err
+	}
+	return &res.Streams[0], nil
 }
 
 // round measures the arm once.
 func (a *arm) round(ctx context.Context, n *noisy) error {
-	res, err := n.client.Measure(ctx, n.backlogged(a.srv))
+	res, err := n.client.Measure(ctx, n.backlogged(a.srv, bulkKey))
 	if err != nil {
 		return err
 	}
 	a.Shares = append(a.Shares, sharesOf(res, n.tenants))
 	var w waits
 	for _, beside := range []bool{false, true} {
-		res, err := n.client.Measure(ctx, n.waiting(a.srv, beside))
+		victim, err := n.wait(ctx, a.srv, beside)
 		if err != nil {
 			return err
 		}
-		victim := &res.Streams[0]
 		w.Errors += victim.Errors
 		if beside {
 			w.Beside = victim.P99US
