@@ -60,13 +60,30 @@ func mountFuse(t *testing.T, direct bool, files ...*fuseFile) *fuse {
 		t.Skipf("needs FUSE: mount: %v", err)
 	}
 	f.over.Go(f.serve)
+	letGo := f.abortWhenKilled(t)
 	t.Cleanup(func() {
 		f.fault.Store(nil)
 		f.unmount(t)
 		f.over.Wait()
 		_ = unix.Close(dev)
+		letGo()
 	})
 	return f
+}
+
+// abortWhenKilled ends the connection to the kernel when this process is killed. The
+// kernel would unmount what is on the file system first, and wait for reads that nobody
+// answers any more.
+func (f *fuse) abortWhenKilled(t *testing.T) (letGo func()) {
+	t.Helper()
+	const control = "/sys/fs/fuse/connections"
+	var st unix.Stat_t
+	check(t, unix.Stat(f.dir, &st))
+	abort := fmt.Sprintf("%s/%d/abort", control, unix.Minor(st.Dev))
+	if _, err := os.Stat(abort); err != nil { // these mounts are ours alone
+		check(t, unix.Mount("none", control, "fusectl", 0, ""))
+	}
+	return startKeeper(t, abort, "1")
 }
 
 // unmount waits for those who still read.
