@@ -28,8 +28,17 @@ func Stat(fd int) (Info, error) {
 	return fstat(fd, &st)
 }
 
+// statTries bounds how often a call is made again that a signal has ended, as those of
+// the Go scheduler do on FUSE: its server hears of the signal and may answer EINTR.
+const statTries = 100
+
 func fstat(fd int, st *unix.Stat_t) (Info, error) {
-	_, _, errno := unix.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
+	errno := unix.EINTR
+	for range statTries {
+		if _, _, errno = unix.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0); errno != unix.EINTR {
+			break
+		}
+	}
 	if errno != 0 {
 		return Info{}, ErrIO
 	}

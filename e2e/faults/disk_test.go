@@ -204,3 +204,19 @@ func TestBadDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestInterruptedAttributes: a file system whose server answers EINTR, as it may when a
+// signal comes. Nothing has changed, and no response may be taken back for it.
+func TestInterruptedAttributes(t *testing.T) {
+	hot, big := noise("hot", 8000), noise("big", 3<<20)
+	f := (&fuse{files: []*fuseFile{{"hot", hot}, {"big", big}}, forget: true}).mount(t)
+	w := start(t, f.dir)
+	for range 30 {
+		w.want("hot", hot)
+		w.want("big", big)
+	}
+	w.end()
+	if n := f.asked.Load(); n < 30 {
+		t.Errorf("attributes were asked for %d times: the test tests nothing", n)
+	}
+}

@@ -26,6 +26,9 @@ type fuse struct {
 	over   sync.WaitGroup
 
 	fault atomic.Pointer[readFault]
+
+	forget bool         // the kernel may not keep attributes, and every third question for them is answered EINTR
+	asked  atomic.Int64 // such questions
 }
 
 type fuseFile struct {
@@ -48,12 +51,17 @@ const (
 // mountFuse mounts files; reads work as long as the test lasts.
 func mountFuse(t *testing.T, direct bool, files ...*fuseFile) *fuse {
 	t.Helper()
+	return (&fuse{files: files, direct: direct}).mount(t)
+}
+
+func (f *fuse) mount(t *testing.T) *fuse {
+	t.Helper()
 	asRoot(t, "mounts a FUSE file system")
 	dev, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Skipf("needs FUSE in the kernel: /dev/fuse: %v", err)
 	}
-	f := &fuse{dir: tree(t), dev: dev, files: files, direct: direct}
+	f.dir, f.dev = tree(t), dev
 	options := fmt.Sprintf("fd=%d,rootmode=40755,user_id=0,group_id=0,allow_other,max_read=131072", dev)
 	if err := unix.Mount("talon-faults", f.dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, options); err != nil {
 		_ = unix.Close(dev)
@@ -176,11 +184,15 @@ func (f *fuse) handle(op uint32, in []byte) {
 		out = make([]byte, 40, 128)
 		le.PutUint64(out, id)
 		le.PutUint64(out[16:], fuseForSo)
-		le.PutUint64(out[24:], fuseForSo)
+		le.PutUint64(out[24:], f.attrFor())
 		out = f.appendAttr(out, id)
 	case opGetattr:
+		if n := f.asked.Add(1); f.forget && n%3 == 0 {
+			errno = unix.EINTR
+			break
+		}
 		out = make([]byte, 16, 104)
-		le.PutUint64(out, fuseForSo)
+		le.PutUint64(out, f.attrFor())
 		out = f.appendAttr(out, node)
 	case opOpen, opOpendir:
 		out = make([]byte, 16)
@@ -204,6 +216,13 @@ func (f *fuse) handle(op uint32, in []byte) {
 	le.PutUint32(reply[4:], uint32(-int32(errno)))
 	copy(reply[8:], in[8:16])                       // whose answer it is
 	_, _ = unix.Write(f.dev, append(reply, out...)) // it fails for who has given up waiting
+}
+
+func (f *fuse) attrFor() uint64 {
+	if f.forget {
+		return 0
+	}
+	return fuseForSo
 }
 
 func (f *fuse) node(name string) uint64 {
