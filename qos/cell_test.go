@@ -62,6 +62,8 @@ func TestAdmit(t *testing.T) {
 		{"reject when it has none", 0, 100, func(p *Policy) { p.OnLimit = Reject }, func(v *View) { v.exhausted = true }, 1, 0, Refuse, Exhausted, 0},
 		{"pace waits even then", 0, 100, nil, func(v *View) { v.exhausted = true }, 1, 0, Wait, Exhausted, 0},
 		{"banned", 10, 100, func(p *Policy) { p.OnLimit, p.BanFor = Ban, time.Second }, func(v *View) { v.banned = 50 }, 1, 49, Refuse, Banned, 0},
+		{"banned, and the limit is lifted", 10, 100, func(p *Policy) { p.OnLimit, p.BanFor, p.Enabled = Ban, time.Second, false }, func(v *View) { v.banned = 50 }, 1, 49, Go, Unlimited, 1},
+		{"banned, and the limit is in shadow", 10, 100, func(p *Policy) { p.OnLimit, p.BanFor, p.Mode = Ban, time.Second, Shadow }, func(v *View) { v.banned = 50 }, 1, 49, Go, Granted, 1},
 		{"ban is over", 10, 100, func(p *Policy) { p.OnLimit, p.BanFor = Ban, time.Second }, func(v *View) { v.banned = 50 }, 1, 50, Go, Granted, 1},
 		{"ceiling at the end of the range", math.MaxInt64, 100, nil, nil, 100, 0, Go, Granted, 100},
 	} {

@@ -63,7 +63,7 @@ func (v *View) gate(n, now int64) (d Decision, done bool) {
 		return Decision{Outcome: Refuse, Reason: LimitsFull, Until: now + v.pause}, true
 	case p == nil:
 		return Decision{Outcome: Wait, Reason: NoPolicy, Until: now + v.pause}, true
-	case now < v.banned && p.OnLimit == Ban && p.Mode == Enforce:
+	case now < v.banned && p.OnLimit == Ban && p.Enabled && p.Mode == Enforce:
 		return Decision{Outcome: Refuse, Reason: Banned, Until: v.banned, Soft: v.soft, Close: p.BanMode == BanClose}, true
 	case p.Enabled && p.Mode == Enforce && n > p.Largest():
 		return Decision{Outcome: Refuse, Reason: TooLarge, Until: now, Soft: v.soft}, true
