@@ -111,6 +111,11 @@ func (c *core) ownerOf(r *qos.Ring, l qos.Limit) qos.WorkerID {
 // ask puts this worker's question to the voters whose word is due, and to itself at once if it is one.
 func (c *core) ask(now int64) {
 	c.voters = c.tenure.Poll(now, c.voters[:0])
+	pause := int64(c.cfg.Confirm) / 5
+	if len(c.leaving) > 0 {
+		c.voters = c.tenure.Chase(now, c.voters)
+		pause /= 10
+	}
 	a := c.tenure.Ask(now)
 	for _, id := range c.voters {
 		if id != c.self {
@@ -120,7 +125,7 @@ func (c *core) ask(now int64) {
 			c.tenure.Answered(now, answer)
 		}
 	}
-	if c.asksAt = now + int64(c.cfg.Confirm)/5; len(c.leaving) == 0 && c.ring.Index(c.self) < 0 {
+	if c.asksAt = now + pause; len(c.leaving) == 0 && c.ring.Index(c.self) < 0 {
 		c.asksAt = math.MaxInt64
 	}
 	c.mayAct(now)

@@ -72,6 +72,31 @@ func TestOwnWorkerNeverPassesTheBucket(tt *testing.T) {
 	})
 }
 
+// TestOwnWorkerHasNoAllowance: not even when every word of the owner is long over. It has spent the burst, and asks again after a lease and more without a
+// turn of the loop.
+func TestOwnWorkerHasNoAllowance(t *testing.T) {
+	b := newLocalBench(t, Policy{Tenant: "t", Metric: ClientEgressBytes, Generation: 1, Rate: 1000, Burst: 500_000, LocalBurst: 250_000, Enabled: true})
+	b.now = 20_000 * perSecond // the level has filled since
+	spent := int64(0)
+	for range 400 {
+		b.w.cell.Await(0, 10_000, 10_000)
+		b.loop()
+		for b.w.cell.Admit(10_000, b.now).Charged() {
+			spent += 10_000
+		}
+		b.now += ms
+	}
+	if spent != b.p.Burst {
+		t.Fatalf("spent %d, want the burst of %d", spent, b.p.Burst)
+	}
+	for range 40 {
+		b.now += 50 * ms
+		if d := b.w.cell.Admit(10_000, b.now); d.Charged() {
+			t.Fatalf("charged %+v with nothing left", d)
+		}
+	}
+}
+
 // TestOwnWorkerIsServed: the same alone, with demand for all of the rate and for more, a loop that turns when it says so or is woken, and bursts
 // down to 10 ms of the rate.
 func TestOwnWorkerIsServed(t *testing.T) {

@@ -192,6 +192,23 @@ func (t *Tenure) Poll(now int64, dst []WorkerID) []WorkerID {
 	return dst
 }
 
+// Chase appends to dst the voters to send an Ask to at now beside those of Poll, because there is something to hand over: those of replaced rings that
+// have not answered with a later epoch, again after F/50. The keys that move are closed meanwhile.
+func (t *Tenure) Chase(now int64, dst []WorkerID) []WorkerID {
+	t.now = max(t.now, now)
+	for i := range t.heard {
+		h := &t.heard[i]
+		if h.ever && now-h.sent < t.confirm/50 || !slices.ContainsFunc(t.closing, func(c closing) bool {
+			return !c.over && h.epoch <= c.Epoch && slices.Contains(c.Voters, h.voter)
+		}) {
+			continue
+		}
+		h.sent, h.ever = now, true
+		dst = append(dst, h.voter)
+	}
+	return dst
+}
+
 // matters reports whether a voter's word is needed still: it votes in the present ring or in one that is not over.
 func (t *Tenure) matters(h *heard) bool {
 	if h.votes {

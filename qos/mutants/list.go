@@ -165,7 +165,7 @@ var mutants = []mutant{
 	}, {
 		name: "allowance where nothing is far", file: "ledger.go",
 		old: "if l.ownerOf(c) != l.self || l.ring == 0 {", new: "if true {",
-		tests: "TestOwnWorkerNeverPassesTheBucket",
+		tests: "TestOwnWorkerHasNoAllowance",
 	}, {
 		name: "no advance for the owner's worker among others", file: "meter.go",
 		old: "if m.lines[byLease].len <= 1 && r != nil", new: "if r != nil",

@@ -164,7 +164,7 @@ func (w *World) learnRing(k *worker, local int64) {
 	k.tenure.Learn(r)
 	k.epochR = r.Epoch()
 	owners := w.coord.owners[k.shownR]
-	k.owns = slices.Contains(owners, k.index)
+	k.owns, k.member = slices.Contains(owners, k.index), r.Index(k.id) >= 0
 	k.asks = local
 	k.owner.SetRing(r.Epoch(), r.Replaces(), func(l qos.Limit) bool { return owners[w.limitOf(l)] == k.index }, local)
 	w.mayAct(k, local)

@@ -50,6 +50,7 @@ type worker struct {
 	version  []int    // for each limit, newest policy version taken in; -1 none
 	draining bool     // shuts down
 	owns     bool     // some limit of the ring is this worker's
+	member   bool     // of the ring
 	asks     int64    // local time of the next round of asks
 	since    []uint64 // for each limit, the ring in which its state here was last acted upon; see Tenure.MayAct
 	epochR   uint64   // ring epoch of the owner's state machine
@@ -131,7 +132,7 @@ func (w *World) boot(slot, index int32) error {
 	confirm := int64(s.Config.Confirm)
 	k.voter, k.tenure = qos.NewVoter(k.id, k.epoch, local, confirm), qos.NewTenure(k.id, k.epoch, confirm)
 	k.since = make([]uint64, len(s.Limits))
-	k.epochR, k.asks, k.owns, k.draining = 0, 0, false, false
+	k.epochR, k.asks, k.owns, k.member, k.draining = 0, 0, false, false, false
 	for i := range k.version {
 		k.version[i] = -1
 	}
@@ -259,17 +260,25 @@ func (w *World) handed(k *worker, h *qos.HandOver, local int64) {
 // askVoters sends the asks that are due.
 func (w *World) askVoters(k *worker, local int64) {
 	w.asked = k.tenure.Poll(local, w.asked[:0])
+	pause := int64(w.setup.Config.Confirm) / 5
+	switch {
+	case k.owner.Leaves():
+		w.asked = k.tenure.Chase(local, w.asked)
+		pause /= 10
+	case !k.owns:
+		pause *= 5 // seldom: it only has to be known
+	}
 	a := letter[qos.Ask]{from: k.slot, body: k.tenure.Ask(local)}
 	for _, id := range w.asked {
 		send(w, k, id, anAsk, &w.asks, &a, answerBytes)
 	}
-	k.asks = local + int64(w.setup.Config.Confirm)/5
+	k.asks = local + pause
 	w.mayAct(k, local)
 	w.handAway(k)
 }
 
-// asking reports whether the voters' word is needed: to act, or to hand over.
-func (k *worker) asking() bool { return k.owns || k.owner.Leaves() }
+// asking reports whether the voters' word is needed: to act, to hand over, or to be noted in time by one that may own something in the next ring.
+func (k *worker) asking() bool { return k.member || k.owner.Leaves() }
 
 // mayAct tells the owner what the voters have said.
 func (w *World) mayAct(k *worker, local int64) {
