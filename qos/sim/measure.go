@@ -1,6 +1,10 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/talon-worker/talon/qos"
+)
 
 // awaitPaid waits until no owner is in debt. An owner that starts after a crash counts all that nobody has acknowledged as used just now, views that
 // were spent and allowances: up to 2*N*b + R*TTL. Liveness is owed from when that is paid.
@@ -95,7 +99,7 @@ func (w *World) beginMeasure() {
 	w.giveUp()
 	for _, l := range w.limits {
 		l.owed = l.setup.Sane && l.level >= w.paidAt(l)
-		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, debt: max(-l.level, 0)}
+		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, level: l.level}
 	}
 }
 
@@ -110,7 +114,10 @@ func (w *World) endMeasure() {
 
 func (w *World) measure(l *limit) {
 	span := w.now - l.from.at
-	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate-mul(l.policy.Rate, w.setup.DriftPM, 1e6), span, 1e9)-l.from.debt) // by the slowest clock
+	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate-mul(l.policy.Rate, w.setup.DriftPM, 1e6), span, 1e9)-max(-l.from.level, 0)) // by the slowest clock
+	if l.policy.OnLimit == qos.Reject {                                                                                                              // out of a debt it first puts some needs in each worker's hands: requests that are refused do not wait for them
+		due -= min(max(l.level-max(l.from.level, 0), 0), 4*l.demand.Need*int64(len(w.ids)))
+	}
 	got := l.net() - l.from.charged
 	if due <= 0 {
 		return
