@@ -14,7 +14,8 @@ type Ring struct {
 	now     int64 // the newest seen
 	v       int64 // free mode: key of the last dispatch; never goes back
 	used    int64
-	slumber int64 // times that it slept because all that was ready waited for V
+	slumber int64 // ns that it slept because all that was ready waited for V
+	dozed   int64 // ns since when it does; 0: it does not
 	asleep  bool
 
 	flows []flow
@@ -83,6 +84,11 @@ func (r *Ring) turn(now int64) {
 	if r.asleep {
 		r.asleep = false
 		r.beacon.until.Store(0)
+		if r.dozed != 0 {
+			r.slumber += r.now - r.dozed
+			r.dozed = 0
+			r.beacon.slumber.Store(r.slumber)
+		}
 	}
 	if r.stall != 0 && r.now >= r.stall {
 		r.stall, r.news = 0, true
@@ -523,8 +529,7 @@ func (r *Ring) Wake() int64 {
 		awaits = r.plan.virtual(wake) // or a little less
 		wake = min(wake, r.plan.due)
 		if r.heap.len() == 0 {
-			r.slumber++
-			r.beacon.slumber.Store(r.slumber)
+			r.dozed = r.now
 		}
 	}
 	r.sleep(wake, awaits)

@@ -15,7 +15,8 @@ type Tenant struct {
 	stamp atomic.Int64 // number of the last period in which a ring had work of it
 	// paused is the number of the last period in which no ring had work of it for a while.
 	paused atomic.Int64
-	_      [88]byte
+	lifted atomic.Int64 // by how much vt has been lifted, in all
+	_      [80]byte
 
 	queued      atomic.Int64 // requests admitted and not yet dispatched
 	queuedBytes atomic.Int64
@@ -30,7 +31,7 @@ type Tenant struct {
 	// The planner's:
 	weight int64
 	part   int64 // of its weight that it needs, 1/partOne
-	began  int64 // vt at the beginning of the period
+	began  int64 // vt at the beginning of the period, less what it had been lifted
 	rests  int64 // ns since when no ring has had work of it; 0: it is at work
 }
 
@@ -83,6 +84,9 @@ func (t *Tenant) charge(cost, floor int64) int64 {
 			to = floor
 		}
 		if t.vt.CompareAndSwap(vt, to+cost) {
+			if to != vt {
+				t.lifted.Add(to - vt)
+			}
 			return to + cost
 		}
 	}
@@ -92,7 +96,11 @@ func (t *Tenant) charge(cost, floor int64) int64 {
 func (t *Tenant) lift(floor int64) {
 	for {
 		vt := t.vt.Load()
-		if vt-floor >= 0 || t.vt.CompareAndSwap(vt, floor) {
+		if vt-floor >= 0 {
+			return
+		}
+		if t.vt.CompareAndSwap(vt, floor) {
+			t.lifted.Add(floor - vt)
 			return
 		}
 	}

@@ -30,7 +30,7 @@ type Worker struct {
 	boost   int64
 	used    int64 // sum of the rings' used at the last periodic plan
 	stalls  int64 // and of their stalls
-	slumber int64 // and of their sleeps
+	seen    []glimpse
 	began   int64 // ns of that plan
 	beganV  int64
 	lead    int64 // that V would have had over everybody since then
@@ -45,16 +45,19 @@ type beacon struct {
 	awaits  atomic.Int64 // V that its first waiting tenant awaits; never: none waits
 	used    atomic.Int64 // bytes charged less refunds, while paced
 	stalls  atomic.Int64 // times that the bucket had too little
-	slumber atomic.Int64 // times that it slept because all that was ready waited for V
+	slumber atomic.Int64 // ns that it slept because all that was ready waited for V
 	_       [88]byte
 }
+
+// glimpse is what a ring had done at the last periodic plan.
+type glimpse struct{ used, slumber int64 }
 
 // NewWorker checks c and returns a Worker without tenants.
 func NewWorker(c Config) (*Worker, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: c, rings: make([]beacon, c.Rings), boost: boostOne}
+	w := &Worker{cfg: c, rings: make([]beacon, c.Rings), seen: make([]glimpse, c.Rings), boost: boostOne}
 	w.want.Store(c.Rate)
 	for i := range w.rings {
 		w.rings[i].awaits.Store(never)
@@ -108,7 +111,7 @@ func (w *Worker) Rate() int64 { return w.want.Load() }
 
 // Used is the bytes that rings have charged, with ResponseCost, less what they gave back, while a rate bound.
 func (w *Worker) Used() int64 {
-	used, _, _ := w.usedByAll()
+	used, _ := w.usedByAll()
 	return used
 }
 
@@ -178,7 +181,7 @@ func (w *Worker) plan(now int64) {
 		p.mode, p.frame = m, p.frame+1
 		w.boost = boostOne
 		w.began, w.beganV, w.lead = now, p.v, 0
-		w.used, w.stalls, w.slumber = w.usedByAll()
+		w.used, w.stalls = w.usedByAll()
 		p.period, p.due = p.period+1, now+period
 		periodic = false
 	}
@@ -226,7 +229,7 @@ func (w *Worker) fold() bool {
 		next := t.next
 		t.next = nil
 		t.weight = int64(t.cfg.Load().Weight)
-		t.part, t.began, t.rests = partOne, t.vt.Load(), 0
+		t.part, t.began, t.rests = partOne, t.vt.Load()-t.lifted.Load(), 0
 		w.active = append(w.active, t)
 		w.weights += t.weight * partOne
 		t = next
@@ -238,10 +241,10 @@ func (w *Worker) fold() bool {
 // boost.
 func (w *Worker) review(p *plan) {
 	elapsed := min(p.at-w.began, 10*period)
-	used, stalls, slumber := w.usedByAll()
+	used, stalls := w.usedByAll()
 	stalled := stalls != w.stalls
 	w.weights = 0
-	live, all, behind, votes, floor := int64(0), int64(0), int64(0), int64(0), w.beganV
+	live, all, behind, cushion, votes, floor := int64(0), int64(0), int64(0), int64(0), int64(0), w.beganV
 	kept := w.active[:0]
 	for _, t := range w.active {
 		if w.gone(t, p) {
@@ -249,7 +252,7 @@ func (w *Worker) review(p *plan) {
 		}
 		cfg := t.cfg.Load()
 		t.weight = int64(cfg.Weight)
-		t.measure(p, p.v-w.beganV)
+		t.measure(p, p.v-w.beganV, min(elapsed, 2*period))
 		w.weights += t.weight * t.part
 		all += t.weight
 		vt := t.vt.Load()
@@ -260,7 +263,8 @@ func (w *Worker) review(p *plan) {
 			lag := p.v - vt
 			live += t.weight
 			behind += min(max(lag, -cfg.lag), cfg.lag) / 16 * t.weight
-			if votes -= t.weight; lag >= cfg.chunk/2 {
+			cushion += cfg.lag / 4 / 16 * t.weight
+			if votes -= t.weight; lag >= cfg.lag/4 {
 				votes += 2 * t.weight
 			}
 		}
@@ -272,10 +276,13 @@ func (w *Worker) review(p *plan) {
 	for _, t := range kept {
 		t.due.Add(mulDiv(share, t.weight, all))
 	}
-	// Rings that had nothing to do because all their tenants waited for V show that V binds. If none did, and most of the weight that has work is half
-	// a chunk behind V or more, then the rings bind, as the bucket does where it had too little: V has promised more than there was.
-	slept := slumber != w.slumber
-	over := behind > 0 && (stalled || !slept && votes > 0)
+	// Rings that have nothing to do because all their tenants wait for V show that V binds. If there are none, and most of the weight that has work is behind V
+	// by a quarter of what a charge lets it be, then the rings bind, as the bucket does where it had too little: V has promised more than there was.
+	slept := w.slept(elapsed)
+	if !stalled {
+		behind -= cushion // so that rings do not sleep because V went back
+	}
+	over := behind > 0 && (stalled || slept == 0 && votes > 0)
 	if p.at-w.began < 2*period { // else everybody slept for part of it
 		promised := mulDiv(p.v-w.beganV+w.lead, w.weights, partOne<<unitBits)
 		w.adjust(share, used-w.used, promised, over, slept)
@@ -289,7 +296,6 @@ func (w *Worker) review(p *plan) {
 			p.v = floor
 		}
 	}
-	w.slumber = slumber
 	w.used, w.stalls, w.began, w.beganV, w.lead = used, stalls, p.at, p.v, 0
 }
 
@@ -313,32 +319,28 @@ func (w *Worker) gone(t *Tenant, p *plan) bool {
 
 // measure finds what part of its weight a tenant needs: all of it if it has had work without a pause, else what it has been taking, as
 // V has moved by dv.
-func (t *Tenant) measure(p *plan, dv int64) {
-	vt := t.vt.Load()
+func (t *Tenant) measure(p *plan, dv, elapsed int64) {
+	vt := t.vt.Load() - t.lifted.Load() // without what it was given for nothing
 	took := vt - t.began
 	t.began = vt
-	if t.live.Load() > 0 && t.paused.Load() < p.period {
-		t.part = partOne
-		return
-	}
 	part := partOne
-	if took < dv {
+	if (t.live.Load() == 0 || t.paused.Load() >= p.period) && took < dv {
 		part = mulDiv(max(took, 0), partOne, dv)
 	}
-	t.part = max((t.part+part)/2, 1)
+	t.part = max(t.part+(part-t.part)*elapsed/(2*period), 1)
 }
 
-// adjust moves the boost by three tenths of what it was wrong by: what was left of the aim, while rings waited for V, says how much too slow V was. Where
+// adjust moves the boost by three tenths of what it was wrong by: what was left of the aim, and how long rings waited for V, says how much too slow V was. Where
 // V has promised too much, the boost loses half of that; below one it makes V follow rings that cannot carry the rate. While there is work for
 // nobody it goes back to one.
-func (w *Worker) adjust(aim, used, promised int64, over, slept bool) {
+func (w *Worker) adjust(aim, used, promised int64, over bool, slept int64) {
 	switch {
 	case over:
 		w.boost -= mulDiv(w.boost/2, max(promised-used, 0), max(promised, 1))
-	case !slept:
+	case slept == 0:
 		w.boost -= (w.boost - boostOne) * gainPart / 10
 	case used < aim:
-		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), growMost)
+		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), slept, growMost)
 		w.boost += w.boost * gainPart / 10 * grow >> 16
 	default:
 		w.boost -= mulDiv(w.boost*gainPart/10, used-aim, max(used, 1))
@@ -355,14 +357,32 @@ func (w *Worker) pace(rate int64) int64 {
 	return mulDiv(mulDiv(aim, 1<<(paceShift+unitBits-partBits), second), 1<<(2*partBits), w.weights)
 }
 
-// usedByAll is what the rings have charged ever, how often the bucket had too little for them, and how often they slept because everybody waited for V.
-func (w *Worker) usedByAll() (used, stalls, slumber int64) {
+// usedByAll is what the rings have charged ever, and how often the bucket had too little for them.
+func (w *Worker) usedByAll() (used, stalls int64) {
 	for i := range w.rings {
 		used += w.rings[i].used.Load()
 		stalls += w.rings[i].stalls.Load()
-		slumber += w.rings[i].slumber.Load()
 	}
-	return used, stalls, slumber
+	return used, stalls
+}
+
+// slept is how long the rings that have done anything since it was last asked have slept because all that was ready waited for V, as a part of how long they
+// did not, in 1/65536; 0 if it was less than a twentieth of the time.
+func (w *Worker) slept(elapsed int64) int64 {
+	slept, worked := int64(0), int64(0)
+	for i := range w.rings {
+		b, seen := &w.rings[i], &w.seen[i]
+		now := glimpse{b.used.Load(), b.slumber.Load()}
+		if now != *seen {
+			worked++
+			slept += now.slumber - seen.slumber
+		}
+		*seen = now
+	}
+	if 20*slept < worked*elapsed {
+		return 0
+	}
+	return mulDiv(slept, 1<<16, max(worked*elapsed-slept, 1))
 }
 
 // rouse wakes the rings that would sleep too long, or all that sleep.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,9 +11,9 @@ import (
 // TestEveryMutantFitsTheCode: each replaces exactly one place, changes it, has a name of its own, and names tests that exist. It is what keeps the list
 // alive between two runs of the whole.
 func TestEveryMutantFitsTheCode(t *testing.T) {
-	tests := ""
-	for _, dir := range []string{"..", "../sim"} {
-		names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	tests := map[string]string{}
+	for _, dir := range []string{"qos", "qos/sim", "sched", "sched/sim"} {
+		names, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,12 +22,12 @@ func TestEveryMutantFitsTheCode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tests += string(text)
+			tests[dir] += string(text)
 		}
 	}
 	seen := map[string]bool{}
-	for _, m := range mutants {
-		text, err := os.ReadFile(filepath.Join("..", m.file))
+	for _, m := range slices.Concat(mutants, schedulers) {
+		text, err := os.ReadFile(filepath.Join("../..", m.dir(), m.file))
 		if err != nil {
 			t.Errorf("%s: %v", m.name, err)
 			continue
@@ -35,8 +36,12 @@ func TestEveryMutantFitsTheCode(t *testing.T) {
 			t.Errorf("%s: %s has %d places like it, want one to change", m.name, m.file, n)
 		}
 		for _, test := range strings.Fields(m.tests) {
-			if !strings.Contains(tests, "func "+test+"(") {
-				t.Errorf("%s: there is no %s", m.name, test)
+			dir := m.dir()
+			if name, ok := strings.CutPrefix(test, "sim."); ok || test == simulator {
+				dir, test = dir+"/sim", name
+			}
+			if !strings.Contains(tests[dir], "func "+test+"(") {
+				t.Errorf("%s: there is no %s in %s", m.name, test, dir)
 			}
 		}
 		if seen[m.name] || m.tests == "" {
@@ -44,7 +49,9 @@ func TestEveryMutantFitsTheCode(t *testing.T) {
 		}
 		seen[m.name] = true
 	}
-	if len(mutants) < 20 {
-		t.Errorf("%d mutants, want at least 20", len(mutants))
+	for room, n := range map[string]int{"limiter": len(mutants), "scheduler": len(schedulers)} {
+		if n < 20 {
+			t.Errorf("%d mutants of the %s, want at least 20", n, room)
+		}
 	}
 }

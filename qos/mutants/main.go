@@ -1,4 +1,4 @@
-// Command mutants breaks the limiter on purpose, one small fault at a time, and runs the tests that must notice.
+// Command mutants breaks the limiter and the scheduler on purpose, one small fault at a time, and runs the tests that must notice.
 //
 //	go run ./qos/mutants [-only regexp] [-seeds 200] [-starts 1]
 //
@@ -46,12 +46,12 @@ func main() {
 		fatal("%v", err)
 	}
 	survived, all := 0, []int{}
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, schedulers) {
 		if !want.MatchString(m.name) {
 			continue
 		}
 		if *list {
-			fmt.Printf("%-34s %-20s %s\n", m.name, m.file, m.tests)
+			fmt.Printf("%-34s %-20s %s\n", m.name, m.dir()+"/"+m.file, m.tests)
 			continue
 		}
 		v := m.run(root)
@@ -88,9 +88,17 @@ func moduleRoot() (string, error) {
 // A mutant is one fault.
 type mutant struct {
 	name     string
-	file     string // in qos/
+	file     string // in the room
 	old, new string
-	tests    string // names, separated by spaces: each of them must fail
+	tests    string // names, separated by spaces: each of them must fail; sim.Name is one of the room's simulator
+	room     string // qos, if none is named
+}
+
+func (m mutant) dir() string {
+	if m.room == "" {
+		return "qos"
+	}
+	return m.room
 }
 
 // A verdict is what became of a mutant.
@@ -122,9 +130,9 @@ func (m mutant) run(root string) verdict {
 	for _, test := range strings.Fields(m.tests) {
 		killed, by := false, ""
 		if test == simulator {
-			killed, by, v.seeds = simulate(dir)
+			killed, by, v.seeds = simulate(dir, m.dir())
 		} else {
-			killed, by = unit(dir, test)
+			killed, by = unit(dir, m.dir(), test)
 		}
 		v.killed = v.killed && killed
 		v.by += by + "  "
@@ -132,19 +140,19 @@ func (m mutant) run(root string) verdict {
 	return v
 }
 
-// make copies what the limiter needs and puts the fault in.
+// make copies what the room needs and puts the fault in.
 func (m mutant) make(root, dir string) error {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		if err := copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
-	from := filepath.Join(root, "qos")
+	from := filepath.Join(root, m.dir())
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(dir, "qos", strings.TrimPrefix(path, from))
+		to := filepath.Join(dir, m.dir(), strings.TrimPrefix(path, from))
 		switch {
 		case d.IsDir() && (d.Name() == "mutants" || d.Name() == "rapid"):
 			return filepath.SkipDir
@@ -156,7 +164,7 @@ func (m mutant) make(root, dir string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "qos", m.file)
+	path := filepath.Join(dir, m.dir(), m.file)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -175,9 +183,12 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, 0o644)
 }
 
-// unit runs one named test of package qos, which must exist and fail.
-func unit(dir, test string) (killed bool, by string) {
-	out, err := goTest(dir, "./qos", "-run", "^"+test+"$", "-v", "-rapid.nofailfile")
+// unit runs one named test of the room or its simulator, which must exist and fail.
+func unit(dir, room, test string) (killed bool, by string) {
+	if name, ok := strings.CutPrefix(test, "sim."); ok {
+		room, test = room+"/sim", name
+	}
+	out, err := goTest(dir, "./"+room, "-run", "^"+test+"$", "-v", "-rapid.nofailfile")
 	switch {
 	case !strings.Contains(out, "=== RUN   "+test):
 		return false, test + " does not run: " + firstLine(out)
@@ -188,10 +199,10 @@ func unit(dir, test string) (killed bool, by string) {
 }
 
 // simulate asks the simulator, in batches, until it finds the fault.
-func simulate(dir string) (killed bool, by string, median int) {
+func simulate(dir, room string) (killed bool, by string, median int) {
 	took := make([]int, *starts)
 	for i := range took {
-		if took[i] = simulateFrom(dir, 1+1000*i); took[i] == 0 {
+		if took[i] = simulateFrom(dir, room, 1+1000*i); took[i] == 0 {
 			took[i] = 1 << 30
 		}
 	}
@@ -206,10 +217,10 @@ func simulate(dir string) (killed bool, by string, median int) {
 var failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
 
 // simulateFrom returns how many seeds it took, 0 if none failed.
-func simulateFrom(dir string, first int) int {
+func simulateFrom(dir, room string, first int) int {
 	for done := 0; done < *seeds; done += *batch {
 		n := min(*batch, *seeds-done)
-		out, err := goTest(dir, "./qos/sim", "-run", "^"+simulator+"$", "-args", "-first", strconv.Itoa(first+done), "-seeds", strconv.Itoa(n))
+		out, err := goTest(dir, "./"+room+"/sim", "-run", "^"+simulator+"$", "-args", "-first", strconv.Itoa(first+done), "-seeds", strconv.Itoa(n))
 		if err == nil {
 			continue
 		}

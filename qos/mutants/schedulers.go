@@ -1,0 +1,138 @@
+package main
+
+// schedulers is the list for the scheduler.
+var schedulers = []mutant{
+	{
+		room: "sched", name: "credit of who was idle", file: "seat.go",
+		old: "s.t.lift(r.virtual() - s.t.cfg.Load().chunk)", new: "s.t.lift(r.virtual() - 100*s.t.cfg.Load().chunk)",
+		tests: "TestReturningEarnsNothing sim.TestReachIdle",
+	}, {
+		room: "sched", name: "credit of who was idle, no rate", file: "seat.go",
+		old: "key-(r.v-cfg.chunk) < 0 {", new: "key-(r.v-1000*cfg.chunk) < 0 {",
+		tests: "TestReturningEarnsNothing",
+	}, {
+		room: "sched", name: "credit of who is bound to a ring", file: "ring.go",
+		old: "s.t.charge(f.cost, r.virtual()-cfg.lag)", new: "s.t.charge(f.cost, r.virtual()-1000*cfg.lag)",
+		tests: "TestRingBoundEarnsNothing",
+	}, {
+		room: "sched", name: "debt forgiven", file: "seat.go",
+		old: "			s.t.lift(r.virtual() - s.t.cfg.Load().chunk)", new: "			s.t.vt.Store(r.virtual() - s.t.cfg.Load().chunk)",
+		tests: "TestDebtStays",
+	}, {
+		room: "sched", name: "nothing given back", file: "ring.go",
+		old: "	r.settle(f, s, f.payload-sent)\n	s.observe", new: "	r.settle(f, s, 0)\n	s.observe",
+		tests: "TestShortSendsGiveBack TestSeeds",
+	}, {
+		room: "sched", name: "given back twice", file: "bucket.go",
+		old: "b.spent.Add(-back)", new: "b.spent.Add(-2 * back)",
+		tests: "TestBucketAgainstEveryInterval TestSeeds",
+	}, {
+		room: "sched", name: "vt not given back", file: "ring.go",
+		old: "	if f.cost != 0 && back != 0 {", new: "	if f.cost != 0 && back < 0 {",
+		tests: "TestShortSendsGiveBack",
+	}, {
+		room: "sched", name: "refunds from before on top of the burst", file: "bucket.go",
+		old: "full := granted + cut - burst + held;", new: "full := granted + cut - burst + held*0;",
+		tests: "TestBucketAgainstEveryInterval",
+	}, {
+		room: "sched", name: "fraction of a byte granted early", file: "bucket.go",
+		old: "full := granted + cut - burst", new: "full := granted + cut*0 - burst",
+		tests: "TestBucketAgainstEveryInterval",
+	}, {
+		room: "sched", name: "woken too early", file: "wheel.go",
+		old: "(at+1<<tickBits-1)>>tickBits", new: "at>>tickBits",
+		tests: "TestParkKeepsPlace TestWheelAgainstAList",
+	}, {
+		room: "sched", name: "woken a period late", file: "seat.go",
+		old: "	r.wheel.add(s.id, min(at, r.lateAt(s)))", new: "	r.wheel.add(s.id, min(at+period, r.lateAt(s)))",
+		tests: "sim.TestReachShares",
+	}, {
+		room: "sched", name: "never woken", file: "ring.go",
+		old: "	wake := r.wheel.wake()\n", new: "	wake := int64(never)\n",
+		tests: "TestParkKeepsPlace TestSeeds",
+	}, {
+		room: "sched", name: "sleepers not told of a faster clock", file: "worker.go",
+		old: "	if faster || reframed {", new: "	if reframed {",
+		tests: "TestFasterClockWakesSleepers",
+	}, {
+		room: "sched", name: "waiting not filed anew", file: "ring.go",
+		old: "	case r.plan.pace > r.filed || r.plan.period != r.fperiod:", new: "	case r.plan.period != r.fperiod:",
+		tests: "TestFasterClockWakesSleepers",
+	}, {
+		room: "sched", name: "a virtual time for each ring", file: "ring.go",
+		old: "		r.w.advance(s.t.charge(f.cost, r.virtual()-cfg.lag))", new: "		if r.beacon == &r.w.rings[0] {\n			r.w.advance(s.t.charge(f.cost, r.virtual()-cfg.lag))\n		} else {\n			f.cost = 0\n		}",
+		tests: "TestSharedVirtualTime sim.TestReachShares",
+	}, {
+		room: "sched", name: "who may not yet, may", file: "ring.go",
+		old: "vt-r.virtual() > 0 {", new: "vt-r.virtual() > 1<<50 {",
+		tests: "sim.TestReachShares",
+	}, {
+		room: "sched", name: "V runs ahead of all", file: "seat.go",
+		old: "v-front > 0 {", new: "v-front > 1<<60 {",
+		tests: "sim.TestRingsTooSlow",
+	}, {
+		room: "sched", name: "V never reaches a grown charge", file: "ring.go",
+		old: "	if to > f.cost && r.plan.mode == paced {", new: "	if to > f.cost && r.plan.mode == free {",
+		tests: "TestChargeMayGrow",
+	}, {
+		room: "sched", name: "nothing given away", file: "worker.go",
+		old: "		w.boost += w.boost * gainPart / 10 * grow >> 16", new: "		w.boost += grow * 0",
+		tests: "sim.TestReachUnused",
+	}, {
+		room: "sched", name: "all of a weight for who needs little", file: "worker.go",
+		old: "	t.part = max((t.part+part)/2, 1)", new: "	t.part = partOne",
+		tests: "sim.TestReachUnused",
+	}, {
+		room: "sched", name: "one frame for all rings", file: "seat.go",
+		old: "			s.off = vt - (r.v + cfg.lag)\n", new: "			_ = s.off\n",
+		tests: "TestFreeRingsKeepFramesOfTheirOwn",
+	}, {
+		room: "sched", name: "starved for what it got elsewhere", file: "seat.go",
+		old: "		if most := r.v + s.t.cfg.Load().lag; key-most > 0 {", new: "		if most := r.v + s.t.cfg.Load().lag; key-most > 1<<60 {",
+		tests: "TestWhatIsServedElsewhereStarvesNobody",
+	}, {
+		room: "sched", name: "no turns among responses", file: "flow.go",
+		old: "	if before {\n", new: "	if before || f.took > 0 {\n",
+		tests: "TestResponsesOfOneTenantTakeTurns",
+	}, {
+		room: "sched", name: "place lost by parking", file: "ring.go",
+		old: "	r.enqueue(f, s, int32(slot), true)\n", new: "	r.enqueue(f, s, int32(slot), false)\n",
+		tests: "TestParkKeepsPlace",
+	}, {
+		room: "sched", name: "depth by pieces, not bytes", file: "ring.go",
+		old: "	if r.flying > 0 && r.flying+held > most {", new: "	if r.flying > 0 && r.flying+r.w.cfg.Chunk > most {",
+		tests: "TestDepthCountsBytes",
+	}, {
+		room: "sched", name: "all of the depth for one", file: "ring.go",
+		old: "&& r.heap.len() > 1 {", new: "&& r.heap.len() > 1000 {",
+		tests: "TestOneTenantLeavesDepthToOthers",
+	}, {
+		room: "sched", name: "shed for its own limit", file: "admit.go",
+		old: "s.codel.shed(r.now-f.pushed-own,", new: "s.codel.shed(r.now-f.pushed-own*0,",
+		tests: "TestShedOnlyWhatTheLimitDidNotCause",
+	}, {
+		room: "sched", name: "dispatched after the deadline", file: "admit.go",
+		old: "	if cfg.Deadline > 0 && r.now-f.admitted > cfg.Deadline {", new: "	if cfg.Deadline < 0 {",
+		tests: "TestExpiredAtDequeue TestSeeds",
+	}, {
+		room: "sched", name: "late only when its tenant wakes", file: "admit.go",
+		old: "	if deadline == 0 || s.first == none {", new: "	if deadline == 0 || s.first == none || s.state == seatParked {",
+		tests: "TestExpiredWhileItsTenantSleeps",
+	}, {
+		room: "sched", name: "blocked requests are late", file: "ring.go",
+		old: "	r.dropFresh(f, s)\n	f.state = flowBlocked", new: "	f.state = flowBlocked",
+		tests: "TestBlockedRequestsAreNotLate TestSeeds",
+	}, {
+		room: "sched", name: "queue leaks what is dropped", file: "ring.go",
+		old: "		r.dequeue(f, s)\n		r.dispatched(f, s)\n		r.fall(s)", new: "		r.dequeue(f, s)\n		f.inRequests = false\n		r.dispatched(f, s)\n		r.fall(s)",
+		tests: "TestDropEndsAnything TestAdmitBounds",
+	}, {
+		room: "sched", name: "bounds of each ring", file: "admit.go",
+		old: "if t.queued.Add(1) > int64(cfg.QueueRequests) {", new: "if t.queued.Add(1); s.stats.Queued >= int64(cfg.QueueRequests) {",
+		tests: "TestAdmitBounds",
+	}, {
+		room: "sched", name: "small responses for nothing", file: "ring.go",
+		old: "			held += ResponseCost\n", new: "			held += 0\n",
+		tests: "TestDropEndsAnything TestSeeds",
+	},
+}
