@@ -38,6 +38,8 @@ var tenantFields = []field{
 		meaning: "share of the worker while others want it, too"},
 	{path: "allow", kind: prefixes, unset: "nothing may be read",
 		meaning: "prefixes of paths that may be read; `/` is everything. A list replaces the one inherited, `[]` allows nothing"},
+	{path: "dialect", kind: word, words: []string{"plain", "s3"}, unset: "`plain`",
+		meaning: "how a request is refused: plain is 429 for the tenant's own excess and 503 for the worker's, with a problem in JSON; s3 is 503 SlowDown in XML for either"},
 	{path: "queue.requests", kind: count, min: 1, max: 1 << 20, unset: "`--tenant-queue-requests`",
 		meaning: "requests that wait in one worker; one more is refused"},
 	{path: "queue.bytes", kind: size, min: 1, max: 1 << 40, unset: "`--tenant-queue-bytes`",

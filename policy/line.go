@@ -21,6 +21,7 @@ func (t *Tenant) own() (lines []line) {
 	}
 	number("weight", int64(t.Weight))
 	lines = append(lines, line{"allow", list(t.Allow)})
+	number("dialect", int64(t.Dialect))
 	for _, k := range t.Tokens {
 		lines = append(lines, line{"token " + k.ID, hex.EncodeToString(k.SHA256[:])})
 	}

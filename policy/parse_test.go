@@ -17,6 +17,7 @@ tenants:
   - id: serving
     class: gold
     allow: ["/"]
+    dialect: s3
     tokens:
       - {id: s1, sha256: "` + hash1 + `"}
       - {id: s2, sha256: "` + hash2 + `"}
@@ -71,7 +72,7 @@ func TestWholeFile(t *testing.T) {
 	batch.Mode, batch.Rate, batch.Burst, batch.LocalBurst = qos.Off, 1e6, 1<<20, 65536
 	want := &Set{
 		Tenants: []Tenant{{
-			ID: "serving", Class: "gold", Weight: 4, Allow: []string{"/"}, Tokens: []Token{first, second},
+			ID: "serving", Class: "gold", Weight: 4, Dialect: S3, Allow: []string{"/"}, Tokens: []Token{first, second},
 			Queue:       Queue{Requests: 100, Bytes: 64 << 20, Deadline: 2 * time.Second, Target: 5 * time.Millisecond},
 			MaxInflight: 256, MaxConnections: 1024,
 			Limits: []qos.Policy{
@@ -144,7 +145,7 @@ func TestProblems(t *testing.T) {
 		{"no such class", "tenants:\n- id: a\n  class: gold", `3: class "gold": there is no such class in this file`},
 		{"class with a bad name", good + "classes: {a b: {}}", `2: class "a b": use up to 64 letters`},
 		{"class with a number for a name", good + "classes: {7: {}}", `2: classes: the name "7" is not text; put it in quotes`},
-		{"a class with tokens", good + "classes: {x: {tokens: []}}", `2: unknown field "tokens"; a class has weight, allow, queue, max_inflight, max_connections, limits`},
+		{"a class with tokens", good + "classes: {x: {tokens: []}}", `2: unknown field "tokens"; a class has weight, allow, dialect, queue, max_inflight, max_connections, limits`},
 
 		{"zero weight", good + "defaults: {weight: 0}", "2: weight: zero is refused, it could mean nothing or everything; remove the line to inherit it"},
 		{"heavy", good + "defaults: {weight: 1001}", "2: weight: 1001 is outside of 1 to 1000"},
@@ -212,7 +213,7 @@ func TestProblems(t *testing.T) {
 
 		{"all at once", "tenants:\n- id: a\n  weight: 0\n  wait: 3\n- id: a b\npeer: []\ndefaults:\n  limits: {read_iops: {rate: x}}\n",
 			`3: weight: zero is refused, it could mean nothing or everything; remove the line to inherit it; ` +
-				`4: unknown field "wait"; a tenant has id, class, tokens, weight, allow, queue, max_inflight, max_connections, limits; 5: id "a b"`},
+				`4: unknown field "wait"; a tenant has id, class, tokens, weight, allow, dialect, queue, max_inflight, max_connections, limits; 5: id "a b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := Parse("p.yaml", []byte(c.text))

@@ -46,7 +46,7 @@ func (p *parser) inherit(e *entry) Tenant {
 	number := func(path string) int64 { v, _ := written(from, path); return v.n }
 	t := Tenant{
 		ID: e.id, Class: e.class, Tokens: e.tokens,
-		Weight: int(number("weight")),
+		Weight: int(number("weight")), Dialect: Dialect(number("dialect")),
 		Queue: Queue{
 			Requests: int(number("queue.requests")), Bytes: number("queue.bytes"),
 			Deadline: time.Duration(number("queue.deadline")), Target: time.Duration(number("queue.target")),

@@ -31,6 +31,7 @@ type Tenant struct {
 	Weight         int      // 1 to 1000
 	Allow          []string // prefixes of paths, each beginning with a slash; none: nothing may be read
 	Tokens         []Token  // ids differ, also from those of other tenants
+	Dialect        Dialect
 	Queue          Queue
 	MaxInflight    int // requests of one worker
 	MaxConnections int // of one worker
@@ -38,6 +39,14 @@ type Tenant struct {
 	// Limits in the order of qos.Metrics, at most one of each. Generation is 0: Versions.Next gives it.
 	Limits []qos.Policy
 }
+
+// Dialect is how a tenant's requests are refused. Its value is the index of its word.
+type Dialect uint8
+
+const (
+	Plain Dialect = iota // 429 and 503, with a problem in JSON
+	S3                   // 503 SlowDown in XML
+)
 
 // Queue bounds what of a tenant waits in one worker.
 type Queue struct {

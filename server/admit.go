@@ -295,6 +295,9 @@ func (l *loop) turnDown(c *conn, r refusal) {
 		c.file = nil
 	}
 	c.refusal = r
+	if t := c.resp.tenant.t; t != nil {
+		c.refusal.dialect = t.Dialect
+	}
 	c.resp.refused, c.resp.planned, c.resp.bodyLen, c.resp.off, c.resp.end = true, true, 0, 0, 0
 	if l.needSlab(c) {
 		l.sayRefusal(c)

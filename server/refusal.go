@@ -82,9 +82,15 @@ type refusal struct {
 	generation uint64 // of the policy that the limit comes from
 	quota      int64  // what the limit is, in its unit; 0 where there is no unit for it, or nothing that a client could keep to
 	wait       int64  // ns until it may be otherwise
+	dialect    Dialect
 }
 
-func (r *refusal) status() int { return whyTable[r.why].status }
+func (r *refusal) status() int {
+	if r.dialect == DialectS3 {
+		return 503
+	}
+	return whyTable[r.why].status
+}
 
 // Retry-After is at least 1 s, as it has no fractions, and at most an hour.
 const maxRetryAfter = 3600 // seconds
@@ -97,12 +103,12 @@ func (r *refusal) retryAfter(random uint64) int64 {
 	return seconds + int64(random%uint64(max(seconds/2, 1)+1))
 }
 
-// problems are the parts of a refusal that depend on nothing but the limit and the
-// reason: the last header lines and the body, RFC 9457.
-var problems = func() (t [numLimits][numWhys]problem) {
-	for l := range t {
-		for w := range t[l] {
-			t[l][w] = makeProblem(limit(l), why(w))
+// problems are the parts of a refusal that depend on nothing but the dialect, the limit
+// and the reason: the last header lines and the body.
+var problems = func() (t [numDialects][numLimits][numWhys]problem) {
+	for l := range numLimits {
+		for w := range numWhys {
+			t[DialectPlain][l][w], t[DialectS3][l][w] = makeProblem(l, w), makeSlowDown(l, w)
 		}
 	}
 	return t
@@ -113,6 +119,16 @@ type problem struct {
 	throttle string // Talon-Throttle up to the tenant's name
 	head     string // Content-Type and all that follows in the head
 	body     string
+}
+
+// makeSlowDown is a refusal as S3 words it; what was wrong is in the message, where people look.
+func makeSlowDown(l limit, w why) problem {
+	body := fmt.Sprintf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code><Message>Please reduce your request rate. %s: %s</Message></Error>\n", l, whyTable[w].text)
+	return problem{
+		throttle: fmt.Sprintf("Talon-Throttle: limit=%s; reason=%s; policy=", l, w),
+		head:     fmt.Sprintf("\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n", len(body)),
+		body:     body,
+	}
 }
 
 // The problem types are those of draft-ietf-httpapi-ratelimit-headers-10.
@@ -141,6 +157,9 @@ func appendRefusal(b []byte, h *head, id string, r *refusal, m method) []byte {
 	again := r.retryAfter(h.requestID)
 	b = appendCommon(b, h, r.status())
 	b = appendNumber(append(b, "Retry-After: "...), again)
+	if r.dialect == DialectS3 {
+		b = appendNumber(append(b, "\r\nx-amz-retry-after: "...), again)
+	}
 	if r.quota > 0 {
 		name := &limitNames[r.limit]
 		b = append(append(b, "\r\nRateLimit-Policy: \""...), name.name...)
@@ -154,7 +173,7 @@ func appendRefusal(b []byte, h *head, id string, r *refusal, m method) []byte {
 		b = append(append(b, "\r\nRateLimit: \""...), name.name...)
 		b = appendNumber(append(b, "\";r=0;t="...), again)
 	}
-	p := &problems[r.limit][r.why]
+	p := &problems[r.dialect][r.limit][r.why]
 	b = append(append(append(b, "\r\n"...), p.throttle...), id...)
 	b = appendNumber(append(b, '@'), int64(r.generation))
 	b = append(b, p.head...)

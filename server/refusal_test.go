@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -40,6 +42,33 @@ func TestRefusalInFull(t *testing.T) {
 		`"status":429,"detail":"client_egress_bytes: the tenant has used up its limit","violated-policies":["client_egress_bytes"]}` + "\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The dialect of S3 is 503 SlowDown whatever was wrong, in XML that a client can read, and fits its slab.
+func TestRefusalS3(t *testing.T) {
+	for l := range numLimits {
+		for w := whyNone + 1; w < numWhys; w++ {
+			r := testRefusal(l, w)
+			r.dialect = DialectS3
+			out := appendRefusal(nil, testRefusalHead(), strings.Repeat("x", maxTenantID), &r, methodGet)
+			resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), nil)
+			if err != nil || len(out) > maxHeadOut {
+				t.Fatalf("%v, %v: %d bytes, %v", l, w, len(out), err)
+			}
+			var doc struct {
+				XMLName xml.Name `xml:"Error"`
+				Code    string
+				Message string
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err := errors.Join(err, xml.Unmarshal(body, &doc)); err != nil || doc.Code != "SlowDown" || !strings.Contains(doc.Message, l.String()) {
+				t.Errorf("%v, %v: %v: %s", l, w, err, body)
+			}
+			if resp.StatusCode != 503 || r.status() != 503 || resp.Header.Get("Retry-After") != resp.Header.Get("X-Amz-Retry-After") || resp.Header.Get("Content-Type") != "application/xml" {
+				t.Errorf("%v, %v: status %d, %v", l, w, resp.StatusCode, resp.Header)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ type Tenant struct {
 	// Tokens are what it authenticates with. None = nobody can.
 	Tokens []Token
 
+	// Dialect is how it is told "not now". 0 = DialectPlain.
+	Dialect Dialect
+
 	// QueueRequests bounds its requests that wait in this worker for their turn,
 	// over all rings. 0 = DefaultQueueRequests.
 	QueueRequests int
@@ -52,6 +55,19 @@ type Tenant struct {
 	// the tenant of its latest request. 0 = no bound of its own.
 	MaxConnections int
 }
+
+// Dialect is a way to say "not now".
+type Dialect uint8
+
+const (
+	// DialectPlain: 429 for the tenant's own excess and 503 for the worker's, with a
+	// problem in JSON (RFC 9457).
+	DialectPlain Dialect = iota
+	// DialectS3: 503 SlowDown in XML for either, as clients of S3 know it: they come
+	// again later, and at a slower pace.
+	DialectS3
+	numDialects
+)
 
 // Token is a credential: its public name, and the SHA-256 of its secret.
 type Token struct {

@@ -197,6 +197,7 @@ func (p *inForce) table() (*server.Tenants, error) {
 		tenants = append(tenants, server.Tenant{
 			ID: t.ID, Generation: p.generation(t.ID), Allow: t.Allow, Tokens: tokens,
 			Weight:        unlessOpen(t.Weight, p.open.weight),
+			Dialect:       dialects[t.Dialect],
 			QueueRequests: unlessOpen(t.Queue.Requests, p.open.queueRequests),
 			QueueBytes:    unlessOpen(t.Queue.Bytes, p.open.queueBytes),
 			QueueDeadline: unlessOpen(t.Queue.Deadline, p.open.queueDeadline),
@@ -206,6 +207,8 @@ func (p *inForce) table() (*server.Tenants, error) {
 	}
 	return server.NewTenants(tenants)
 }
+
+var dialects = [...]server.Dialect{policy.Plain: server.DialectPlain, policy.S3: server.DialectS3}
 
 // unlessOpen is what the policy says, or, where it is silent, the worker's own default.
 func unlessOpen[T int | int64 | time.Duration](written, otherwise T) T {
