@@ -294,3 +294,36 @@ func TestFenced(t *testing.T) {
 		t.Errorf("Run: %v, want ErrFenced", err)
 	}
 }
+
+// TestNothingIsSleptOver: a ring that notes something after the loop has looked and before it sleeps does not wake it, for it is not asleep; so the loop
+// looks once more when it is.
+func TestNothingIsSleptOver(t *testing.T) {
+	p := iops(1000, 100)
+	n := must(New(Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 1))}))
+	done := make(chan error, 1)
+	n.core.step(Boottime(), &inputs{policies: []policyChange{{[]qos.Policy{p}, done}}})
+	check(t, <-done)
+	n.cfg.Ledger.Cell(p.Limit()).Await(0, 1, 1)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	n.sleep(timer, nil, false, int64(time.Hour)) // or the test takes an hour
+	if n.woken.Load() != 0 || n.asleep.Load() {
+		t.Errorf("woken %d times, asleep %v", n.woken.Load(), n.asleep.Load())
+	}
+}
+
+// TestBusyLoopIsNotWoken: after a turn that a ring has asked for the loop rests, and rings that ask meanwhile pay nothing for it.
+func TestBusyLoopIsNotWoken(t *testing.T) {
+	n := must(New(Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 1))}))
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	n.wake <- struct{}{} // as a ring would that found it asleep
+	n.sleep(timer, nil, true, int64(time.Hour))
+	if n.woken.Load() != 0 {
+		t.Error("woken out of its rest")
+	}
+	n.stir()
+	if len(n.wake) != 1 {
+		t.Error("a ring has woken a loop that is awake")
+	}
+}
