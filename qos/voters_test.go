@@ -206,7 +206,7 @@ func (e *electorate) served() bool {
 	return true
 }
 
-var elections = flag.Int("elections", 120, "seeds of random elections")
+var elections = flag.Int("elections", 250, "seeds of random elections")
 
 var everyPartition = flag.Bool("every-partition", false, "try each pair of partitions of three workers, half a minute")
 

@@ -162,7 +162,7 @@ func (w *World) learnRing(k *worker, local int64) {
 	k.voter.Learn(r.Epoch())
 	w.mayAct(k, local) // for the last time under the old ring: what it may hand over depends on it
 	k.tenure.Learn(r)
-	k.epochR = r.Epoch()
+	k.epochR, k.learned = r.Epoch(), w.now
 	owners := w.coord.owners[k.shownR]
 	k.owns, k.member = slices.Contains(owners, k.index), r.Index(k.id) >= 0
 	k.asks = local

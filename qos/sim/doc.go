@@ -14,7 +14,7 @@
 // since the ideal bucket was last full and d the snapshot TTL (with drifting clocks R is what the fastest clock makes of it). At every
 // charge: within the highest ceiling given, or within the allowance. At every report: what is reported was admitted, and nothing else. At every report
 // applied: the owner's level less what is not reported is at most the level of a bucket that knows everything. At every change of owner: the one
-// before cannot act any more. After every turn of a control loop: it does not ask to be run again at once. And when the faults are over: 0.97 of what
+// before cannot act any more, and the new one, if it was handed nothing, has at most what has been refilled since. After every turn of a control loop: it does not ask to be run again at once. And when the faults are over: 0.97 of what
 // is due is delivered, and a tenant under its limit is refused nothing.
 //
 // # Where it is kinder than the world
@@ -25,7 +25,7 @@
 //
 // # How to use it
 //
-//	go test ./qos/sim                                      200 seeds and the written schedules
+//	go test ./qos/sim                                      400 seeds and the written schedules
 //	go test ./qos/sim -run TestSeeds -seeds 10000 -v       with the coverage table, and a failure where it has holes
 //	go run ./qos/sim/cmd/seeds -seeds 1000000              in slices, with a record in bench/results
 //	go test ./qos/sim -run TestSeeds -first 4711 -seeds 1 -tell -v

@@ -15,7 +15,7 @@ import (
 var (
 	firstSeed = flag.Uint64("first", 1, "first seed of TestSeeds")
 	tell      = flag.Bool("tell", false, "print the setup of each seed and what is done to it")
-	seeds     = flag.Uint64("seeds", 200, "number of seeds of TestSeeds; from 1,000 on the coverage is checked")
+	seeds     = flag.Uint64("seeds", 400, "number of seeds of TestSeeds; from 1,000 on the coverage is checked")
 )
 
 func TestMain(m *testing.M) {

@@ -54,6 +54,7 @@ type worker struct {
 	asks     int64    // local time of the next round of asks
 	since    []uint64 // for each limit, the ring in which its state here was last acted upon; see Tenure.MayAct
 	epochR   uint64   // ring epoch of the owner's state machine
+	learned  int64    // real time when it learned of that
 }
 
 // A life is one incarnation of one worker.
