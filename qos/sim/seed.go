@@ -138,7 +138,7 @@ func (d drawer) limit(i int, s *Setup) LimitSetup {
 // each worker's hands is none for the one that asks, and it may not wait; so B holds four needs for each worker, and with the advance 28 ms of R. The same
 // where the message budget is under a push for each worker: turns come no faster than the pushes that tell of them.
 func sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
-	if (p.OnLimit == qos.Reject || c.Budget < workers) && p.Burst < max(4*need*int64(workers), mul(p.Rate, int64(28*time.Millisecond-c.Advance), 1e9)) {
+	if (p.OnLimit == qos.Reject || c.Budget < workers) && p.Burst < max(4*need*int64(workers), mul(p.Rate, max(int64(28*time.Millisecond-c.Advance), 0), 1e9)) {
 		return false
 	}
 	return len(c.Advice(p, need)) == 0
