@@ -5,17 +5,31 @@ import (
 	"time"
 )
 
-// BenchmarkVirtualSecond is one virtual second of eight busy workers that report every 5 ms, of a limit that has run out.
+// BenchmarkVirtualSecond is one virtual second of eight workers with an interval of 5 ms: of a limit that they use little, so that intervals stretch; of one
+// that is hot and of which there is enough; and of one that has run out, where reports go early, every 2 ms.
 func BenchmarkVirtualSecond(b *testing.B) {
-	s := calm()
-	s.Rings, s.Pass = 1, 5*msec
-	s.Config.SyncMin, s.Config.SyncMax = 5*time.Millisecond, 5*time.Millisecond
-	s.Limits[0].Demand = Demand{Rate: 25_000, Need: 1, Shape: Skew}
+	for _, bench := range []struct {
+		name         string
+		rate, wanted int64
+	}{{"cool", 20_000, 16_000}, {"hot", 100_000, 80_000}, {"out", 20_000, 25_000}} {
+		b.Run(bench.name, func(b *testing.B) {
+			s := calm()
+			s.Rings, s.Pass = 1, 5*msec
+			s.Config.SyncMin, s.Config.SyncMax = 5*time.Millisecond, 5*time.Millisecond
+			l := &s.Limits[0]
+			l.Policy.Rate, l.Policy.Burst, l.Policy.LocalBurst = bench.rate, bench.rate/20, bench.rate/100
+			l.Demand = Demand{Rate: bench.wanted, Need: 1, Shape: Skew}
+			benchmark(b, s)
+		})
+	}
+}
+
+func benchmark(b *testing.B, s Setup) {
 	w, err := New(s)
 	if err != nil {
 		b.Fatal(err)
 	}
-	w.Until(500 * msec)
+	w.Until(2000 * msec)
 	events, reports := w.result.Events, w.result.Reports
 	b.ReportAllocs()
 	for b.Loop() {
