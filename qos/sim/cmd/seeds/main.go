@@ -53,7 +53,7 @@ func run() error {
 		return err
 	}
 	if *out == "" {
-		*out = fmt.Sprintf("bench/results/%s-%.9s-seeds", time.Now().UTC().Format("20060102"), commit)
+		*out = recordOf("bench/results", commit, time.Now())
 	}
 	r, err := open(*out, header{Commit: commit, First: *first, Seeds: *seeds})
 	if err != nil {

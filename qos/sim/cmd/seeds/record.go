@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/talon-worker/talon/qos/sim"
 )
@@ -82,6 +84,15 @@ func open(path string, h header) (*record, error) {
 		}
 	}
 	return r, lines.Err()
+}
+
+// recordOf is where the record of a commit is: the one that is there, on whatever day it was begun, or a new one.
+func recordOf(dir, commit string, now time.Time) string {
+	name := fmt.Sprintf("%.9s-seeds", commit)
+	if there, _ := filepath.Glob(filepath.Join(dir, "*-"+name+".jsonl")); len(there) > 0 {
+		return strings.TrimSuffix(there[len(there)-1], ".jsonl")
+	}
+	return filepath.Join(dir, now.UTC().Format("20060102")+"-"+name)
 }
 
 // same checks that a record there is about what is asked for; more seeds of the same are no other record.

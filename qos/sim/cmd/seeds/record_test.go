@@ -85,6 +85,21 @@ func TestRecordsAreNotMixed(t *testing.T) {
 	}
 }
 
+// A record that was begun yesterday is gone on with; another commit's is left alone.
+func TestRecordIsFoundAgain(t *testing.T) {
+	dir, now := t.TempDir(), time.Date(2026, 12, 1, 0, 5, 0, 0, time.UTC)
+	for _, name := range []string{"20261130-0123456789.txt", "20261130-aaaaaaaaa-seeds.jsonl", "20261129-bbbbbbbbb-seeds.jsonl"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for commit, want := range map[string]string{"aaaaaaaaa1234": "20261130-aaaaaaaaa-seeds", "ccccccccc1234": "20261201-ccccccccc-seeds"} {
+		if got := recordOf(dir, commit, now); got != filepath.Join(dir, want) {
+			t.Errorf("the record of %s is %s, want %s", commit, got, want)
+		}
+	}
+}
+
 // Failed seeds and holes are listed, and decide the exit status.
 func TestVerdict(t *testing.T) {
 	r := record{header: header{First: 1}, total: sim.Result{Runs: 10}}
