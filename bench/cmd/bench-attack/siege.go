@@ -19,11 +19,11 @@ import (
 )
 
 // The bounds of the attacks. An attacked talon may have resident what it had before the first attack, and
-// per ring what ARCHITECTURE.md lists: 17 MiB of send slabs, 26 MiB of input slabs, 16,384 slots of less
-// than a KiB; and its runtime's slack. Buffers for receiving are there from the start.
+// per ring what ARCHITECTURE.md lists: 17 MiB of send slabs, 26 MiB of input slabs, 8 MiB of waiting requests
+// and 8 MiB of slots; and its runtime's slack. Buffers for receiving are there from the start.
 const (
 	wantRatio   = 2.0
-	ringMiB     = 17 + 26 + 16
+	ringMiB     = 17 + 26 + 8 + 8
 	runtimeMiB  = 24
 	sampleEvery = 20 * time.Millisecond
 )
