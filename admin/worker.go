@@ -97,6 +97,7 @@ type Ring struct {
 	AcceptPausesBudget uint64 `json:"accept_pauses_budget"`
 	AcceptPausesFiles  uint64 `json:"accept_pauses_descriptors"`
 
+	RefusalsHeld uint64 `json:"refusals_held"`
 	Starved      uint64 `json:"starved"`
 	StarvedNow   uint64 `json:"starved_now"`
 	BuffersHeld  uint64 `json:"recv_buffers_held"`

@@ -51,7 +51,7 @@ func testRing(k uint64) Ring {
 		Enters: 33 * k, Submitted: 34 * k, Completed: 35 * k, SQFull: 36 * k, CQOverflow: 37 * k,
 		Waits: 38 * k, Refused: 39 * k, Partial: 40 * k, Interrupted: 41 * k, Busy: 42 * k,
 		RefusedBudget: 43 * k, RefusedFiles: 44 * k, AcceptPausesBudget: 45 * k, AcceptPausesFiles: 46 * k,
-		Starved: 47 * k, StarvedNow: 48 * k, BuffersHeld: 49 * k, InputsHeld: 50 * k, SlabsHeld: 51 * k,
+		RefusalsHeld: 147 * k, Starved: 47 * k, StarvedNow: 48 * k, BuffersHeld: 49 * k, InputsHeld: 50 * k, SlabsHeld: 51 * k,
 		OpensOut: 52 * k, OpensRefused: 53 * k,
 		Duration: Histogram{Upper: []float64{1e-6, 2e-6, 0.5, 1}, Count: []uint64{k, 0, 2 * k, 0, 3 * k}, Sum: 1.25 * float64(k)},
 	}

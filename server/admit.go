@@ -295,10 +295,14 @@ func (l *loop) turnDown(c *conn, r refusal) {
 		c.file = nil
 	}
 	c.refusal = r
+	c.resp.refused, c.resp.planned, c.resp.bodyLen, c.resp.off, c.resp.end = true, true, 0, 0, 0
 	if t := c.resp.tenant.t; t != nil {
 		c.refusal.dialect = t.Dialect
+		if !l.seatOf(t.account).refusals.take(l.now.mono) {
+			l.hold(c)
+			return
+		}
 	}
-	c.resp.refused, c.resp.planned, c.resp.bodyLen, c.resp.off, c.resp.end = true, true, 0, 0, 0
 	if l.needSlab(c) {
 		l.sayRefusal(c)
 	}

@@ -113,7 +113,7 @@ func (l *loop) expire(slot uint32) {
 		}
 	case stateSending, stateBlocked:
 		l.judgeDrain(c)
-	case stateQueued, stateOpening, stateStarved, stateFilling, stateVerifying, stateReady, stateParked:
+	case stateQueued, stateHeld, stateOpening, stateStarved, stateFilling, stateVerifying, stateReady, stateParked:
 		l.startDrainWindow(c) // we are slow, not the client
 	case stateLingering:
 		l.close(c, c.reason)

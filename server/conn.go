@@ -13,6 +13,7 @@ const (
 	stateFree      state = iota // not a connection
 	stateReading                // waits for a request, or the rest of one
 	stateQueued                 // waits at the door for its tenant's read_iops
+	stateHeld                   // a refusal that is told later: see hold
 	stateOpening                // the opener looks its object up
 	stateStarved                // its response is due, or a request is here; a send slab is not
 	stateFilling                // a ring READ fetches a small body
@@ -87,17 +88,18 @@ type conn struct {
 	refusal  refusal  // what a refused request is told
 
 	// The response in progress.
-	resp    response
-	file    *origin.File // one reference held, nil if none
-	openErr error        // what the opener said, for the request it was asked for
-	slab    uint32       // the send slab, or noSlab
-	sendOff int          // slab bytes already accepted by the socket
-	sendEnd int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
-	fillEnd int          // slab bytes filled so far, while filling
-	ahead   ahead        // what the outstanding prefetch reads
-	taken   int64        // of the response, what the client had when the drain window began; or unknown
-	sending int64        // mono ns at which the ring got the slab to send
-	linger  int          // bytes discarded while lingering
+	resp      response
+	file      *origin.File // one reference held, nil if none
+	openErr   error        // what the opener said, for the request it was asked for
+	slab      uint32       // the send slab, or noSlab
+	sendOff   int          // slab bytes already accepted by the socket
+	sendEnd   int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
+	fillEnd   int          // slab bytes filled so far, while filling
+	ahead     ahead        // what the outstanding prefetch reads
+	heldUntil int64        // mono ns, in stateHeld
+	taken     int64        // of the response, what the client had when the drain window began; or unknown
+	sending   int64        // mono ns at which the ring got the slab to send
+	linger    int          // bytes discarded while lingering
 }
 
 // ahead is a piece of a file that a prefetch is bringing into memory. The prefetch

@@ -16,7 +16,8 @@ type seat struct {
 	stowed        int   // of them, those that wait as bytes
 	listed        bool  // in loop.waits
 
-	stats tenantCounters
+	refusals paceOfRefusals
+	stats    tenantCounters
 }
 
 // meter is one limit of a tenant as a ring sees it.

@@ -32,6 +32,7 @@ type Stats struct {
 	RecvPauses         uint64                  // connections not read from while their requests queue up
 	BuffersOut         uint64                  // receives that found no free buffer
 	StaleCompleted     uint64                  // completions of a connection already gone
+	RefusalsHeld       uint64                  // refusals told later, because their tenant's are too many
 	Starved            uint64                  // requests that waited for a send slab
 	StarvedNow         uint64                  // ... now
 	BuffersHeld        uint64                  // receive buffers that hold unread requests now
@@ -121,11 +122,12 @@ const (
 	ClosedBuffers                       // held receive buffers that others needed
 	ClosedDrain                         // the worker is stopping
 	ClosedBanned                        // its tenant is banned, and its policy says to close
+	ClosedRefused                       // its tenant is refused too often to be told each time
 	numCloseReasons  = int(iota)
 )
 
 var closeReasonNames = [numCloseReasons]string{"peer", "after_response", "bad_request", "idle", "header_timeout",
-	"slow_reader", "reset", "file", "made_room", "recv_buffers", "drain", "banned"}
+	"slow_reader", "reset", "file", "made_room", "recv_buffers", "drain", "banned", "refused"}
 
 // String is the label value under which the reason is exported.
 func (r CloseReason) String() string { return closeReasonNames[r] }

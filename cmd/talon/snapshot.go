@@ -27,7 +27,7 @@ func adminRing(s *server.Stats) admin.Ring {
 		AcceptRearms: s.AcceptRearms, RecvRearms: s.RecvRearms, RecvPauses: s.RecvPauses, BuffersOut: s.BuffersOut,
 		RefusedBudget: s.RefusedBudget, RefusedFiles: s.RefusedFiles,
 		AcceptPausesBudget: s.AcceptPausesBudget, AcceptPausesFiles: s.AcceptPausesFiles,
-		Starved: s.Starved, StarvedNow: s.StarvedNow, BuffersHeld: s.BuffersHeld, InputsHeld: s.InputsHeld, SlabsHeld: s.SlabsHeld,
+		RefusalsHeld: s.RefusalsHeld, Starved: s.Starved, StarvedNow: s.StarvedNow, BuffersHeld: s.BuffersHeld, InputsHeld: s.InputsHeld, SlabsHeld: s.SlabsHeld,
 		OpensOut: s.OpensOut, OpensRefused: s.OpensRefused,
 		StaleCompleted: s.StaleCompleted, Turns: s.Turns,
 		Enters: s.Ring.Enters, Waits: s.Ring.Waits, Submitted: s.Ring.Submitted, Completed: s.Ring.Completed,
