@@ -367,6 +367,9 @@ var heldGauges = []string{"talon_connections", "talon_ring_recv_buffers_held", "
 func (w *worker) holdings() (h holdings) {
 	w.t.Helper()
 	m := w.metrics()
+	if m["talon_up"] != 1 { // a ring that does not answer holds what it held
+		h.gauges++
+	}
 	for _, g := range heldGauges {
 		v, ok := m[g]
 		if !ok {
