@@ -364,24 +364,10 @@ type holdings struct {
 var heldGauges = []string{"talon_connections", "talon_ring_recv_buffers_held", "talon_ring_input_slabs_held", "talon_ring_send_slabs_held",
 	"talon_opener_pending", "talon_starved"}
 
+// holdings looks at the descriptors before it asks for anything: the admin port closes a
+// connection some time after it has answered.
 func (w *worker) holdings() (h holdings) {
 	w.t.Helper()
-	m := w.metrics()
-	if m["talon_up"] != 1 { // a ring that does not answer holds what it held
-		h.gauges++
-	}
-	for _, g := range heldGauges {
-		v, ok := m[g]
-		if !ok {
-			w.t.Fatalf("no metric %s", g)
-		}
-		h.gauges += v
-	}
-	page, err := w.adminPage("/debug/pprof/goroutine?debug=1")
-	check(w.t, err)
-	if _, err := fmt.Sscanf(page, "goroutine profile: total %d", &h.goroutines); err != nil {
-		w.t.Fatal(err)
-	}
 	proc := fmt.Sprint("/proc/", w.pid())
 	fds, err := os.ReadDir(proc + "/fd")
 	check(w.t, err)
@@ -405,6 +391,23 @@ func (w *worker) holdings() (h holdings) {
 		} else {
 			h.threads++
 		}
+	}
+	page, err := w.adminPage("/debug/pprof/goroutine?debug=1")
+	check(w.t, err)
+	if _, err := fmt.Sscanf(page, "goroutine profile: total %d", &h.goroutines); err != nil {
+		w.t.Fatal(err)
+	}
+	m := w.metrics()
+	if m["talon_up"] != 1 { // a ring that does not answer holds what it held
+		h.gauges++
+		return h
+	}
+	for _, g := range heldGauges {
+		v, ok := m[g]
+		if !ok {
+			w.t.Fatalf("no metric %s", g)
+		}
+		h.gauges += v
 	}
 	return h
 }
