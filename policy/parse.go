@@ -274,7 +274,8 @@ func (p *parser) token(n *yaml.Node, e *entry) {
 			}
 		default:
 			hashed = true
-			if sum, err := hex.DecodeString(text); text != "" && (err != nil || len(sum) != len(t.SHA256)) {
+			sum, err := hex.DecodeString(text)
+			if text != "" && (err != nil || len(sum) != len(t.SHA256) || strings.Trim(text, "0") == "") { // all zeros: no secret has it
 				p.wrong(line, "sha256 is the hash of the secret, 64 hexadecimal digits; talon token new makes both")
 			} else {
 				copy(t.SHA256[:], sum)

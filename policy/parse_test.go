@@ -173,6 +173,7 @@ func TestProblems(t *testing.T) {
 
 		{"token without a hash", "tenants:\n- id: a\n  tokens: [{id: t}]", "3: a token has an id and a sha256; talon token new makes both"},
 		{"short hash", "tenants:\n- id: a\n  tokens:\n  - id: t\n    sha256: abc", "5: sha256 is the hash of the secret, 64 hexadecimal digits"},
+		{"no hash at all", "tenants:\n- id: a\n  tokens: [{id: t, sha256: \"" + strings.Repeat("0", 64) + "\"}]", "3: sha256 is the hash of the secret, 64 hexadecimal digits"},
 		{"token id with a dot", "tenants:\n- id: a\n  tokens: [{id: t.u, sha256: " + hash1 + "}]", `3: token id "t.u": use up to 64 letters, digits, dashes and underscores`},
 		{"a token of two", "tenants:\n- id: a\n  tokens: [{id: t, sha256: " + hash1 + "}]\n- id: b\n  tokens: [{id: t, sha256: " + hash2 + "}]",
 			"4: tenant b: token id t is there twice; a token is one tenant's"},
