@@ -82,7 +82,7 @@ func record(name string) (string, error) {
 	case tenantName.MatchString(name):
 		return coordinator.TenantRecord(name), nil
 	}
-	return "", fmt.Errorf("%q is no tenant; give its id, class:NAME, or defaults:", name)
+	return "", fmt.Errorf("%q is no tenant; give its id, class:NAME, or \"defaults:\"", name)
 }
 
 func records(names []string) (out []string, err error) {
