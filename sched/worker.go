@@ -276,16 +276,16 @@ func (w *Worker) review(p *plan) {
 	for _, t := range kept {
 		t.due.Add(mulDiv(share, t.weight, all))
 	}
-	// Rings that have nothing to do because all their tenants wait for V show that V binds. If there are none, and most of the weight that has work is behind V
+	// Rings that have nothing to do because all their tenants wait for V show that V binds. If they are few, and most of the weight that has work is behind V
 	// by a quarter of what a charge lets it be, then the rings bind, as the bucket does where it had too little: V has promised more than there was.
 	slept := w.slept(elapsed)
 	if !stalled {
 		behind -= cushion // so that rings do not sleep because V went back
 	}
-	over := behind > 0 && (stalled || slept == 0 && votes > 0)
+	over := behind > 0 && (stalled || slept < 1<<15 && votes > 0)
 	if p.at-w.began < 2*period { // else everybody slept for part of it
 		promised := mulDiv(p.v-w.beganV+w.lead, w.weights, partOne<<unitBits)
-		w.adjust(share, used-w.used, promised, over, slept)
+		w.adjust(share, used-w.used, promised, elapsed, over, slept)
 	}
 	if over {
 		// V goes back to where those who have work are ahead of it and behind it by the same number of bytes, as in EEVDF; but not behind what it has
@@ -333,19 +333,21 @@ func (t *Tenant) measure(p *plan, dv, elapsed int64) {
 // adjust moves the boost by three tenths of what it was wrong by: what was left of the aim, and how long rings waited for V, says how much too slow V was. Where
 // V has promised too much, the boost loses half of that; below one it makes V follow rings that cannot carry the rate. While there is work for
 // nobody it goes back to one.
-func (w *Worker) adjust(aim, used, promised int64, over bool, slept int64) {
+func (w *Worker) adjust(aim, used, promised, elapsed int64, over bool, slept int64) {
+	by := int64(0)
 	switch {
 	case over:
-		w.boost -= mulDiv(w.boost/2, max(promised-used, 0), max(promised, 1))
+		by, elapsed = -mulDiv(w.boost/2, max(promised-used, 0), max(promised, 1)), period
 	case slept == 0:
-		w.boost -= (w.boost - boostOne) * gainPart / 10
+		by = (boostOne - w.boost) * gainPart / 10
 	case used < aim:
 		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), slept, growMost)
-		w.boost += w.boost * gainPart / 10 * grow >> 16
+		by = w.boost * gainPart / 10 * grow >> 16
 	default:
-		w.boost -= mulDiv(w.boost*gainPart/10, used-aim, max(used, 1))
+		by = -mulDiv(w.boost*gainPart/10, used-aim, max(used, 1))
 	}
-	w.boost = min(max(w.boost, boostLeast), boostMost)
+	// What one plan sees is as good as its period is long: a few chunks more or less say little about a millisecond.
+	w.boost = min(max(w.boost+by*min(elapsed, period)/period, boostLeast), boostMost)
 }
 
 // pace is the speed of V: boost * 0.995 * rate / weights, and never more than a tenant of weight 1 that has everything can use.
