@@ -57,7 +57,7 @@ long: ## what takes too long for CI; appends to bench/results
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	.ci/fuzz $(FUZZTIME)
 
-mutants: ## break the limiter on purpose, one fault at a time: a named test must notice each
+mutants: ## break the limiter and the scheduler on purpose, one fault at a time: a named test must notice each
 	$(GO) run ./qos/mutants
 
 docs: ## write the generated pages again

@@ -23,7 +23,7 @@ var boundRow = regexp.MustCompile("^\\| ([^|]+) \\| ([0-9]+)( [A-Za-z]+)? \\| `(
 var unitOf = map[string]int64{"": 1, " B": 1, " KiB": 1 << 10, " MiB": 1 << 20, " s": 1e9, " ms": 1e6}
 
 // TestBounds compares the table of bounds with the constants it names, and wants
-// every default and maximum that server and policy export to be in it.
+// every default and maximum that server, policy and sched export to be in it.
 func TestBounds(t *testing.T) {
 	page, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -50,13 +50,13 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	rows := 0
-	for _, room := range []string{"server", "origin", "admin", "policy", "peerwire", "cmd/talon"} {
+	for _, room := range []string{"server", "origin", "admin", "policy", "peerwire", "sched", "cmd/talon"} {
 		rows += strings.Count(string(page), "| `"+room+".")
 	}
 	if rows != len(listed) {
 		t.Errorf("%d rows name a constant, %d were understood", rows, len(listed))
 	}
-	for _, room := range []string{"server", "policy"} {
+	for _, room := range []string{"server", "policy", "sched"} {
 		for name := range constants[room] {
 			if (strings.HasPrefix(name, "Default") || strings.HasPrefix(name, "Max")) && !listed[room+"."+name] {
 				t.Errorf("%s.%s is missing in the table of bounds", room, name)

@@ -62,6 +62,10 @@ func (c *conn) happened(what kind) {
 	w := c.w
 	switch what {
 	case anArrival:
+		if w.over {
+			c.sched().Drop(c.slot, c.clock())
+			return
+		}
 		c.left = c.setup.Least
 		if more := c.setup.Most - c.setup.Least; more > 0 {
 			c.left += w.rnd.Int64N(more)
