@@ -21,17 +21,19 @@ func (f Failure) String() string {
 }
 
 // RunSeed draws a run from a seed and lets it happen. A panic in it is its error.
-func RunSeed(seed uint64) (Result, error) { return runSetup(FromSeed(seed), nil) }
+func RunSeed(seed uint64) (Result, error) {
+	return runDrawn(func() Setup { return FromSeed(seed) }, nil)
+}
 
-// runSetup runs a setup; say is told what is done to it, if it is not nil.
-func runSetup(s Setup, say func(string)) (r Result, err error) {
+// runDrawn runs what is drawn; say is told what is done to it, if it is not nil.
+func runDrawn(draw func() Setup, say func(string)) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			lines := bytes.SplitN(debug.Stack(), []byte("\n"), 20)
 			err = fmt.Errorf("panic: %v\n%s", p, bytes.Join(lines[min(7, len(lines)):min(15, len(lines))], []byte("\n")))
 		}
 	}()
-	w, err := New(s)
+	w, err := New(draw())
 	if err != nil {
 		return r, err
 	}

@@ -46,7 +46,7 @@ func tellSeeds() {
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 		s := FromSeed(seed)
 		fmt.Printf("%+v\n", s)
-		_, err := runSetup(s, func(line string) { fmt.Println(line) })
+		_, err := runDrawn(func() Setup { return s }, func(line string) { fmt.Println(line) })
 		fmt.Println("seed", seed, "ends with", err)
 	}
 }
@@ -101,6 +101,31 @@ func TestWhatIsNotTriedWouldNotGo(t *testing.T) {
 		}
 		if b, _ := RunSeed(seed); a.Hash != b.Hash || a.Events != b.Events {
 			t.Errorf("seed %d: hash %x after %d events where all is tried, else %x after %d", seed, a.Hash, a.Events, b.Hash, b.Events)
+		}
+	}
+}
+
+// A panic is the failure of its seed, wherever it comes from, and stops no others.
+func TestPanicIsAFailure(t *testing.T) {
+	for name, draw := range map[string]func() Setup{
+		"drawing": func() Setup { panic("drawn") },
+		"running": func() Setup {
+			s := FromSeed(1)
+			s.Faults = append(s.Faults, Timed{0, Deed{Op: Pause, A: 99}})
+			return s
+		},
+	} {
+		if _, err := runDrawn(draw, nil); err == nil || !strings.Contains(err.Error(), "panic") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever is drawn, can be.
+func TestEverySeedIsDrawn(t *testing.T) {
+	for seed := range uint64(20_000) {
+		if s := FromSeed(seed); len(s.Limits) == 0 || s.Faulty <= 0 {
+			t.Fatalf("seed %d: %+v", seed, s)
 		}
 	}
 }

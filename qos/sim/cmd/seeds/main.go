@@ -48,14 +48,14 @@ func run() error {
 	case *first+*seeds < *first:
 		return fmt.Errorf("%d seeds from %d on: seeds end at 2^64", *seeds, *first)
 	}
-	commit, err := commit()
+	commit, tree, err := commit()
 	if err != nil {
 		return err
 	}
 	if *out == "" {
 		*out = recordOf("bench/results", commit, time.Now())
 	}
-	r, err := open(*out, header{Commit: commit, First: *first, Seeds: *seeds})
+	r, err := open(*out, header{Commit: commit, Tree: tree, First: *first, Seeds: *seeds})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 // A header is what a record is about: the first line of its file.
 type header struct {
 	Commit  string `json:"commit"` // with "+changes" if the tree had any
+	Tree    string `json:"tree"`   // of qos/ in that commit: another commit with the same runs the same
 	Machine string `json:"machine"`
 	First   uint64 `json:"first"`
 	Seeds   uint64 `json:"seeds"` // that were asked for
@@ -161,7 +162,7 @@ func (r *record) sum(p *part) {
 // text is the record for people.
 func (r *record) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s %s, commit %s\n", r.begun, r.Machine, r.Commit)
+	fmt.Fprintf(&b, "# %s %s, commit %s (qos/ is tree %.9s)\n", r.begun, r.Machine, r.Commit, r.Tree)
 	fmt.Fprintf(&b, "# the limiter's simulator: seeds %d to %d, %d of %d asked for, in %d slices\n", r.First, r.next-1, r.next-r.First, r.Seeds, r.parts)
 	virtual := float64(r.total.Virtual) / 1e9
 	fmt.Fprintf(&b, "%d seeds failed; %.0f virtual seconds in %.0f CPU seconds (%.0f of wall time): %.0f virtual seconds and %.1f seeds in a CPU second\n\n",
@@ -184,21 +185,21 @@ func (r *record) verdict() error {
 	return nil
 }
 
-// commit is the commit of the tree around the working directory.
-func commit() (string, error) {
-	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
+// commit is the commit that is checked out around the working directory, and its tree of qos/.
+func commit() (name, tree string, err error) {
+	both, err := exec.Command("git", "rev-parse", "HEAD", "HEAD:qos").Output()
 	if err != nil {
-		return "", fmt.Errorf("a record names its commit, and git rev-parse HEAD says: %w", err)
+		return "", "", fmt.Errorf("a record names its commit, and git rev-parse HEAD HEAD:qos says: %w", err)
 	}
 	changes, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", "qos", "go.mod").Output()
 	if err != nil {
-		return "", fmt.Errorf("git status: %w", err)
+		return "", "", fmt.Errorf("git status: %w", err)
 	}
-	name := strings.TrimSpace(string(head))
+	name, tree, _ = strings.Cut(strings.TrimSpace(string(both)), "\n")
 	if len(changes) > 0 {
 		name += "+changes"
 	}
-	return name, nil
+	return name, tree, nil
 }
 
 func machine() string {
