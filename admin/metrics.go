@@ -161,6 +161,8 @@ func (s Shared) write(e *exposition) {
 	e.sample("talon_connections_free", float64(s.ConnectionsFree))
 	e.family("talon_open_file_inline_closes_total", "counter", "Files closed on a ring thread because the queue of closes was full.")
 	e.sample("talon_open_file_inline_closes_total", float64(s.InlineCloses))
+	e.family("talon_access_log_dropped_total", "counter", "Lines of the access log that were dropped because it is not written fast enough.")
+	e.sample("talon_access_log_dropped_total", float64(s.AccessDropped))
 }
 
 func (f family) write(e *exposition, rings []Ring) {

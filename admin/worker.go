@@ -69,6 +69,7 @@ type Shared struct {
 	ConnectionLimit uint64 `json:"connections_limit"`
 	ConnectionsFree uint64 `json:"connections_free"`
 	InlineCloses    uint64 `json:"open_file_inline_closes"` // since start
+	AccessDropped   uint64 `json:"access_log_dropped"`      // lines of the access log that found no room, since start
 }
 
 // Ring is one ring's counters since start. Fields without a unit in their

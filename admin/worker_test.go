@@ -21,18 +21,20 @@ var started = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 // exported, so that a swapped pair shows in the golden files.
 func testWorker() Worker {
 	return Worker{
-		Build:          Build{Version: "v1.2.3", Commit: "abc\"def\\", Go: "go1.26.8"},
-		Addr:           "127.0.0.1:8080",
-		Origin:         "/srv/objects",
-		Tenants:        func() Tenants { return Tenants{Mode: "policy", Anonymous: "public", Note: "a policy"} },
-		Policy:         func() Policy { return testPolicy },
-		Tenancy:        func() (Tenancy, error) { return testTenancy(), nil },
-		TopTenants:     1,
-		AlwaysTenants:  []string{"vip"},
-		series:         newSeries(1, []string{"vip"}),
-		Started:        started,
-		Rings:          func() ([]Ring, error) { return []Ring{testRing(1), testRing(1000)}, nil },
-		Shared:         func() Shared { return Shared{ConnectionLimit: 61, ConnectionsFree: 62, InlineCloses: 63} },
+		Build:         Build{Version: "v1.2.3", Commit: "abc\"def\\", Go: "go1.26.8"},
+		Addr:          "127.0.0.1:8080",
+		Origin:        "/srv/objects",
+		Tenants:       func() Tenants { return Tenants{Mode: "policy", Anonymous: "public", Note: "a policy"} },
+		Policy:        func() Policy { return testPolicy },
+		Tenancy:       func() (Tenancy, error) { return testTenancy(), nil },
+		TopTenants:    1,
+		AlwaysTenants: []string{"vip"},
+		series:        newSeries(1, []string{"vip"}),
+		Started:       started,
+		Rings:         func() ([]Ring, error) { return []Ring{testRing(1), testRing(1000)}, nil },
+		Shared: func() Shared {
+			return Shared{ConnectionLimit: 61, ConnectionsFree: 62, InlineCloses: 63, AccessDropped: 64}
+		},
 		Draining:       func() bool { return false },
 		OriginReadable: func() error { return nil },
 	}

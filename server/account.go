@@ -8,6 +8,7 @@ func (l *loop) finish(c *conn) {
 	l.stats.Requests[statusIndex[c.resp.status]]++
 	l.stats.Duration.Observe(l.now.mono - c.resp.start)
 	l.tally(c)
+	l.logAccess(c)
 	l.leave(c)
 	last := c.resp.head.close
 	l.dropResponse(c)

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -90,6 +91,16 @@ type Config struct {
 	// 0 = DefaultMinDrainRate, negative = no minimum.
 	MinDrainRate int
 
+	// AccessLog takes a JSON line for every response that fails or is refused, and for one
+	// in AccessSample of the others. One goroutine writes to it, about ten times a second;
+	// while it does not return, what does not fit into a buffer of 4096 records per ring
+	// is dropped and counted. nil = no log.
+	AccessLog io.Writer
+
+	// AccessSample: of what is served one in so many is logged, 1 = all of it.
+	// 0 = DefaultAccessSample.
+	AccessSample int
+
 	// Logger takes what an operator must know. nil = discard.
 	Logger *slog.Logger
 }
@@ -150,6 +161,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("max-connections: %d is outside 1..1048576", c.MaxConnections)
 	case c.OpenFiles < 0 || c.OpenFiles > 1<<20:
 		return fmt.Errorf("open-files: %d is outside 1..1048576", c.OpenFiles)
+	case c.AccessSample < 0:
+		return fmt.Errorf("access-log-sample: %d is less than 1", c.AccessSample)
 	case c.OpenFileValid < 0 || c.HeaderTimeout < 0 || c.IdleTimeout < 0:
 		return errors.New("a timeout is negative; 0 takes the default")
 	}
@@ -174,6 +187,7 @@ func (c Config) withDefaults() Config {
 	c.MaxConnections = orDefault(c.MaxConnections, DefaultMaxConnections)
 	c.OpenFiles = orDefault(c.OpenFiles, DefaultOpenFiles)
 	c.OpenFileValid = orDefault(c.OpenFileValid, DefaultOpenFileValid)
+	c.AccessSample = orDefault(c.AccessSample, DefaultAccessSample)
 	c.HeaderTimeout = orDefault(c.HeaderTimeout, DefaultHeaderTimeout)
 	c.IdleTimeout = orDefault(c.IdleTimeout, DefaultIdleTimeout)
 	if c.Logger == nil {

@@ -166,13 +166,17 @@ func TestATenantWaitsAlone(t *testing.T) {
 
 // A policy that rejects does not let wait.
 func TestRejectPolicy(t *testing.T) {
-	policies := limited("a", 1, 3, 0, 0)
+	policies := limited("a", 10, 40, 0, 0)
 	policies[0].OnLimit = qos.Reject
-	s := tellOf(t, []Tenant{{ID: "a"}}, policies)
-	clients := s.asks(5, "/o1", "a")
-	s.pass(20 * time.Millisecond)
-	s.wantAnswers(clients, map[string]int{"200": 3, "429": 2})
-	s.wantUsed("a", qos.ReadIOPS, 3)
+	s := tellOf(t, []Tenant{{ID: "a"}}, policies, func(c *Config) { c.MaxConnections = 100 })
+	clients := s.asks(60, "/o1", "a")
+	s.pass(50 * time.Millisecond)
+	got := answers(clients)
+	if got["200"]+got["429"] != 60 || got["200"] < 10 || got["200"] > 41 {
+		t.Errorf("answers %v of 60, of which 40 might be served at once: the others are told at once", got)
+	}
+	s.wantUsed("a", qos.ReadIOPS, int64(got["200"]))
+	t.Log(got)
 }
 
 // Two ways to tell a banned tenant.

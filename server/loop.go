@@ -80,6 +80,8 @@ type loop struct {
 	lookAt  int64       // mono ns of the next look at them
 	nudged  bool        // their limits are to be asked again in this turn
 
+	access accessBuffer
+
 	anyWaits atomic.Bool // waits is not empty: news is wanted
 	nudging  atomic.Bool // news is on its way
 	news     message
@@ -147,6 +149,9 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 	}
 	l.mail.eventf, l.accepting.reserve = -1, -1
 	l.news.run = (*loop).hearNews
+	if cfg.AccessLog != nil {
+		l.access.records = make([]accessRecord, accessRecords)
+	}
 	l.flows = w.sched.Ring(l.index, slots)
 	for i := slots - 1; i >= 0; i-- {
 		l.conns[i] = conn{slot: uint32(i), gen: 1, fd: -1, slab: noSlab, raw: noSlab, in: input{slab: noSlab}}

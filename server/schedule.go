@@ -53,6 +53,7 @@ func (l *loop) dispatch(c *conn, p *sched.Pick) int64 {
 		return 0
 	}
 	if p.First {
+		c.resp.queued = p.Wait
 		c.seat.stats.Wait.Observe(p.Wait)
 		if p.Wait > 0 {
 			c.seat.stats.Waited++

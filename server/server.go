@@ -119,6 +119,18 @@ func (s *Server) Run() error {
 	if runtime.GOMAXPROCS(0) <= len(s.loops) {
 		runtime.GOMAXPROCS(len(s.loops) + 1)
 	}
+	if s.cfg.AccessLog != nil {
+		stop := make(chan struct{})
+		done := s.keepAccessLog(stop)
+		defer func() {
+			close(stop)
+			select {
+			case <-done:
+			case <-time.After(accessFlush):
+				s.cfg.Logger.Error("the access log does not take its last lines; they are lost")
+			}
+		}()
+	}
 	errs := make([]error, len(s.loops))
 	for i, l := range s.loops {
 		s.running.Go(func() {

@@ -76,6 +76,7 @@ type Shared struct {
 	ConnectionLimit uint64 // Config.MaxConnections
 	ConnectionsFree uint64 // of these, how many may still come
 	InlineCloses    uint64 // files closed on a ring thread, since start: the queue of closes was full
+	AccessDropped   uint64 // lines of the access log that found no room, since start
 }
 
 // Shared reads it; unlike Stats it asks no ring.
@@ -87,6 +88,7 @@ func (s *Server) Shared() Shared {
 	return Shared{
 		ConnectionLimit: uint64(s.cfg.MaxConnections),
 		ConnectionsFree: uint64(max(free, 0)),
+		AccessDropped:   s.AccessDropped(),
 		InlineCloses:    uint64(s.opener.InlineCloses()),
 	}
 }

@@ -69,6 +69,9 @@ type serveFlags struct {
 	metricsTenants int
 	metricsAlways  string
 
+	accessLog       string
+	accessLogSample int
+
 	logLevel, logFormat string
 }
 
@@ -86,7 +89,8 @@ func defaults() serveFlags {
 		syncInterval: limits.SyncMin, snapshotTTL: limits.TTL, advance: limits.Advance, ringConfirm: limits.Confirm,
 		reportIops: int(limits.ReportIops), reportBytes: size(limits.ReportBytes), bootstrap: size(limits.BootstrapBytes),
 		memberLease: coordinator.DefaultLease, metricsTenants: 20,
-		logLevel: "info", logFormat: "auto",
+		accessLogSample: server.DefaultAccessSample,
+		logLevel:        "info", logFormat: "auto",
 	}
 }
 
@@ -201,6 +205,10 @@ func (f *serveFlags) settings() []setting {
 		{name: "metrics-tenants-always", value: (*word)(&f.metricsAlways), check: f.checkNames,
 			usage: "`tenants` that have series of their own in any case, separated by commas, at most 100"},
 
+		{name: "access-log", value: (*word)(&f.accessLog),
+			usage: "`file` that JSON lines about responses are appended to, - is standard output: every refusal and failure, and a sample of the rest; empty: none"},
+		{name: "access-log-sample", value: (*number)(&f.accessLogSample), check: atLeastOne(&f.accessLogSample),
+			usage: "of what is served, one response in so many is in the access log; 1 logs all"},
 		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel, live: true, words: logLevels,
 			usage: "least `level` to log: debug, info, warn or error"},
 		{name: "log-format", value: (*word)(&f.logFormat), check: f.checkFormat, words: logFormats,
@@ -375,6 +383,7 @@ func (f *serveFlags) config() server.Config {
 		IdleTimeout:      f.idleTimeout,
 		MinDrainRate:     offWhenZero(int64(f.minDrainRate)),
 		EgressRate:       int64(f.egressRate),
+		AccessSample:     f.accessLogSample,
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -23,20 +24,21 @@ const ringAnswer = time.Second
 
 // worker is everything of one process, opened and bound but not yet running.
 type worker struct {
-	call    call       // what conf was made of
-	conf    *effective // in force; of a running worker only reload writes to it, and only live settings
-	level   *slog.LevelVar
-	log     *slog.Logger
-	reread  atomic.Pointer[problems] // why the last SIGHUP changed nothing, or nil
-	origin  *origin.Dir
-	admin   *admin.Server // nil when turned off
-	server  *server.Server
-	tenancy *tenancy    // nil without a policy
-	limiter *limiter    // nil without a policy
-	cluster *cluster    // nil without a coordinator
-	serving atomic.Bool // the server is made
-	started time.Time
-	drain   drain
+	call      call       // what conf was made of
+	conf      *effective // in force; of a running worker only reload writes to it, and only live settings
+	level     *slog.LevelVar
+	log       *slog.Logger
+	reread    atomic.Pointer[problems] // why the last SIGHUP changed nothing, or nil
+	origin    *origin.Dir
+	accessLog *os.File      // nil without, and on standard output
+	admin     *admin.Server // nil when turned off
+	server    *server.Server
+	tenancy   *tenancy    // nil without a policy
+	limiter   *limiter    // nil without a policy
+	cluster   *cluster    // nil without a coordinator
+	serving   atomic.Bool // the server is made
+	started   time.Time
+	drain     drain
 }
 
 // start opens the origin and binds both ports, or leaves nothing open.
@@ -64,6 +66,9 @@ func (w *worker) open() (err error) {
 	}
 	cfg := w.conf.config()
 	cfg.Origin, cfg.Logger = w.origin, w.log
+	if cfg.AccessLog, err = w.openAccessLog(); err != nil {
+		return err
+	}
 	if w.conf.policy != "" || w.conf.coordinator != "" {
 		open := w.openPolicy
 		if w.conf.coordinator != "" {
@@ -95,6 +100,22 @@ func (w *worker) open() (err error) {
 	w.drain.times = func() (delay, timeout time.Duration) { return w.conf.drainDelay, w.conf.drainTimeout }
 	w.drain.log, w.drain.reload, w.drain.stop = w.log, w.reload, w.server.Drain
 	return nil
+}
+
+// openAccessLog opens the file for appending. Rotation is by rename and restart, or by a program that reads standard output.
+func (w *worker) openAccessLog() (io.Writer, error) {
+	switch w.conf.accessLog {
+	case "":
+		return nil, nil
+	case "-":
+		return os.Stdout, nil
+	}
+	f, err := os.OpenFile(w.conf.accessLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return nil, cannot("access-log: %w; --access-log takes a file in a directory that exists, or -", err)
+	}
+	w.accessLog = f
+	return f, nil
 }
 
 // announce is the first log line: all that a bug report should begin with.
@@ -203,6 +224,11 @@ func (w *worker) close() {
 	w.serving.Store(false)
 	if w.server != nil {
 		w.server.Close()
+	}
+	if w.accessLog != nil {
+		if err := w.accessLog.Close(); err != nil {
+			w.log.Warn("closing the access log", "error", err)
+		}
 	}
 	if w.limiter != nil {
 		w.limiter.close()
