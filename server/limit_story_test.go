@@ -297,6 +297,23 @@ func TestRevokedWhileWaiting(t *testing.T) {
 	s.wantUsed("a", qos.ReadIOPS, 1)
 }
 
+// A token that becomes another tenant's while its request waits gives that request to nobody.
+func TestTokenMovedWhileWaiting(t *testing.T) {
+	s := tellOf(t, []Tenant{{ID: "a", QueueDeadline: time.Minute}, {ID: "b"}}, slices.Concat(limited("a", 1, 1, 0, 0), limited("b", 0, 0, 0, 0)))
+	clients := s.asks(2, "/o1", "a")
+	s.wantAnswers(clients, map[string]int{"200": 1})
+	moved := must(NewTenants([]Tenant{{ID: "a", Allow: []string{"/"}}, {ID: "b", Allow: []string{"/"}, Tokens: []Token{tokenOf("a")}}}))
+	if err := s.worker.setTenants(moved); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(2 * time.Second)
+	s.wantAnswers(clients, map[string]int{"401": 1})
+	s.wantUsed("a", qos.ReadIOPS, 1)
+	s.wantUsed("b", qos.ReadIOPS, 0)
+	s.wantAnswers(s.asks(1, "/o1", "a"), map[string]int{"200": 1})
+	s.wantUsed("b", qos.ReadIOPS, 1)
+}
+
 // MaxConnections, MaxInflight: who is over is told so; the first ends the connection.
 func TestTenantBounds(t *testing.T) {
 	s := tellOf(t, []Tenant{{ID: "a", MaxConnections: 2}, {ID: "b", MaxInflight: 2}, {ID: "c", QueueBytes: 5000}},
