@@ -76,11 +76,11 @@ var schedulers = []mutant{
 		tests: "TestChargeMayGrow",
 	}, {
 		room: "sched", name: "nothing given away", file: "worker.go",
-		old: "		w.boost += w.boost * gainPart / 10 * grow >> 16", new: "		w.boost += grow * 0",
+		old: "		by = w.boost * gainPart / 10 * grow >> 16", new: "		by = grow * 0",
 		tests: "sim.TestReachUnused",
 	}, {
 		room: "sched", name: "all of a weight for who needs little", file: "worker.go",
-		old: "	t.part = max((t.part+part)/2, 1)", new: "	t.part = partOne",
+		old: "	t.part = max(t.part+(part-t.part)*elapsed/(2*period), 1)", new: "	t.part = partOne",
 		tests: "sim.TestReachUnused",
 	}, {
 		room: "sched", name: "one frame for all rings", file: "seat.go",
