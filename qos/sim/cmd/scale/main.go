@@ -30,7 +30,9 @@ func main() {
 	out := tabwriter.NewWriter(os.Stdout, 2, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "workers\tkeys\tshape\twanted/R\tmessages/s\tof a key\tKiB/s\tns/report\tdelivered\tideal\texcess/bound\tGLOBAL delivered\tits messages/s\t")
 	var lines []point
-	for _, l := range loads(*quick) {
+	all := loads(*quick)
+	for i, l := range all {
+		fmt.Fprintf(os.Stderr, "scale: %d of %d: %d workers, %d keys, %v, %d %% wanted\n", i+1, len(all), l.Workers, l.Keys, l.Shape, l.Wanted)
 		row, err := l.Run(span(l))
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "scale:", err)
