@@ -13,7 +13,7 @@ import (
 // Client runs the load generator as a process of its own on its own core.
 type Client struct {
 	Path  string // of talon-load
-	CPU   int // AnyCPU: one thread that shares the cores with the server, and sleeps when it has nothing to do
+	CPU   int    // AnyCPU: one thread that shares the cores with the server, and sleeps when it has nothing to do
 	Raise bool
 }
 
