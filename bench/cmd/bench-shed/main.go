@@ -5,7 +5,7 @@
 // For each it prints what the victim gets and waits, how often the aggressor tries in vain, what a refusal costs the
 // server, and how long the aggressor stays shut out after it has come back under its limit.
 //
-//	go run ./bench/cmd/bench-shed                               # about four minutes
+//	go run ./bench/cmd/bench-shed                               # about nine minutes
 //	go run ./bench/cmd/bench-shed --times 4 --rounds 1 --window 1   # a look
 //
 // Exit codes: 0 measured; 1 it could not run; 2 bad usage.

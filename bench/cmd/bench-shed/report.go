@@ -43,7 +43,7 @@ func (s *shed) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nvictim alone: %.0f req/s, p99 %.0f us, %.1f us of server CPU per request\n", rate, p99, bed.Median(s.aloneCost))
 	fmt.Fprintf(&b, "\n%-6s %-9s %6s %10s %9s %9s %9s %10s %10s %10s %10s %9s\n", "arm", "client", "times", "victim/s", "of alone", "p99 us", "good/s",
-		"in vain/s", "retries/s", "withheld/s", "us/refusal", "back in s")
+		"in vain/s", "retries/s", "withheld/s", "us/answer", "back in s")
 	for _, c := range s.cells {
 		fmt.Fprintf(&b, "%-6s %-9s %6.1f %10.0f %9.2f %9.0f %9.0f %10.0f %10.0f %10.0f %10s %9s\n", c.Arm, c.Client, c.Times, bed.Median(c.VictimRate),
 			bed.Median(c.VictimRate)/rate, bed.Median(c.VictimP99), bed.Median(c.Good), bed.Median(c.Vain), bed.Median(c.Again), bed.Median(c.Withheld),
@@ -63,7 +63,7 @@ func dash(format string, v float64) string {
 func (c cell) MarshalJSON() ([]byte, error) {
 	m := map[string]any{"arm": c.Arm, "client": c.Client, "times": c.Times}
 	for name, v := range map[string][]float64{"victim_req_per_s": c.VictimRate, "victim_p99_us": c.VictimP99, "aggressor_good_per_s": c.Good,
-		"aggressor_in_vain_per_s": c.Vain, "aggressor_retries_per_s": c.Again, "aggressor_withheld_per_s": c.Withheld, "us_per_refusal": c.Cost, "recovery_s": c.Recovery} {
+		"aggressor_in_vain_per_s": c.Vain, "aggressor_retries_per_s": c.Again, "aggressor_withheld_per_s": c.Withheld, "us_per_answer": c.Cost, "recovery_s": c.Recovery} {
 		out := make([]*float64, len(v))
 		for i := range v {
 			if !math.IsNaN(v[i]) {

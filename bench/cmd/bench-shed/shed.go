@@ -42,7 +42,7 @@ type cell struct {
 	Vain       []float64 `json:"aggressor_in_vain_per_s"` // refused or cut off
 	Again      []float64 `json:"aggressor_retries_per_s"`
 	Withheld   []float64 `json:"aggressor_withheld_per_s"`
-	Cost       []float64 `json:"us_per_refusal"` // server CPU, NaN if there were too few
+	Cost       []float64 `json:"us_per_answer"` // server CPU over all that was answered, refusals and cut connections too
 	Recovery   []float64 `json:"recovery_s"`     // NaN if it did not recover within the run
 }
 
@@ -53,7 +53,7 @@ type shed struct {
 	arms              []arm
 	cells             []*cell
 
-	aloneRate, aloneP99, aloneCost []float64 // the victim without an aggressor; cost in us of server CPU per request
+	aloneRate, aloneP99, aloneCost []float64 // the victim without an aggressor; cost in us of server CPU per answer
 }
 
 func newShed(o *options, client bed.Client) *shed {
@@ -125,7 +125,7 @@ func (s *shed) round(ctx context.Context, c *cell) error {
 	if err != nil {
 		return err
 	}
-	c.add(res, s.o.Warmup, bed.Median(s.aloneCost))
+	c.add(res, s.o.Warmup)
 	back := s.config(srv, c)
 	back.DurationS = calmAfter + s.o.Ban + 3*detector.RecoverS
 	back.Streams[1].CalmS, back.Streams[1].CalmRate = calmAfter, calmShare*float64(s.o.Limit)
@@ -136,19 +136,17 @@ func (s *shed) round(ctx context.Context, c *cell) error {
 	return nil
 }
 
-// add takes the figures of a run. goodUS is what a good response costs the server. Lost connections are counted from the
-// start of the warm-up.
-func (c *cell) add(r *load.Result, warmup, goodUS float64) {
+// add takes the figures of a run. Lost connections are counted from the start of the warm-up.
+//
+// What a refusal alone costs cannot be told apart: the more there are of anything in one turn of the server, the less each costs, so taking the cost of a
+// good response from a quiet run for its cost in a busy one gives less than nothing for the refusals.
+func (c *cell) add(r *load.Result, warmup float64) {
 	v, a := &r.Streams[0], &r.Streams[1]
 	lost := float64(a.ByFault["eof"]+a.ByFault["recv"]+a.ByFault["connect"]+a.ByFault["send"]) / (warmup + r.Seconds)
 	c.VictimRate, c.VictimP99 = append(c.VictimRate, v.Rate), append(c.VictimP99, v.P99US)
 	c.Good, c.Vain = append(c.Good, a.Rate), append(c.Vain, a.RefusedRate+lost)
 	c.Again, c.Withheld = append(c.Again, a.RetriedRate), append(c.Withheld, a.WithheldRate)
-	cost := math.NaN()
-	if vain := a.RefusedRate + lost; vain > 100 && r.Server != nil {
-		cost = (r.Server.Busy*1e6 - (v.Rate+a.Rate)*goodUS) / vain
-	}
-	c.Cost = append(c.Cost, cost)
+	c.Cost = append(c.Cost, r.Server.Busy*1e6/(v.Rate+a.Rate+a.RefusedRate+lost))
 }
 
 // recovery is the time in seconds from the calm until the aggressor gets what it asks for: the start of the first of

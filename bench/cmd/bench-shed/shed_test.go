@@ -32,18 +32,13 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// The cost of a refusal is what is left of the server's CPU when the good responses are paid for.
-func TestCost(t *testing.T) {
+// Everything that was answered is in the cost of an answer, and connections cut off in the warm-up are spread over all the time.
+func TestAdd(t *testing.T) {
 	var c cell
-	r := &load.Result{Seconds: 1, Server: &load.ServerCPU{Busy: 0.5}, Streams: []load.StreamResult{{Rate: 10_000},
-		{Rate: 2000, RefusedRate: 10_000, ByFault: map[string]int64{}}}}
-	c.add(r, 0, 25)
-	if c.Cost[0] != 20 {
-		t.Errorf("%v us per refusal, want (500000 - 12000 x 25) / 10000 = 20", c.Cost[0])
-	}
-	r.Streams[1].RefusedRate = 50
-	if c.add(r, 0, 25); !math.IsNaN(c.Cost[1]) {
-		t.Errorf("%v us per refusal out of 50 of them, want none", c.Cost[1])
+	c.add(&load.Result{Seconds: 1, Server: &load.ServerCPU{Busy: 0.5}, Streams: []load.StreamResult{{Rate: 10_000},
+		{Rate: 2000, RefusedRate: 10_000, ByFault: map[string]int64{"eof": 5000, "recv": 1000}}}}, 2)
+	if c.Vain[0] != 12_000 || c.Cost[0] != 500_000.0/24_000 {
+		t.Errorf("%v in vain, %v us per answer; want 12000 and %v", c.Vain[0], c.Cost[0], 500_000.0/24_000)
 	}
 }
 
