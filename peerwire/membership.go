@@ -75,6 +75,7 @@ func (c *core) setRing(m *Membership, now int64) error {
 // adopt goes over to a ring, and hands over what has moved away.
 func (c *core) adopt(r *qos.Ring, now int64) {
 	c.voter.Learn(r.Epoch())
+	c.mayAct(now) // for the last time under the old ring, as the simulator does: a voter's word may have begun to count by time alone
 	c.leaveBy = c.tenure.Until()
 	c.tenure.Learn(r)
 	c.before, c.ring, c.started = c.ring, r, true
