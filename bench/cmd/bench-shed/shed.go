@@ -43,7 +43,7 @@ type cell struct {
 	Again      []float64 `json:"aggressor_retries_per_s"`
 	Withheld   []float64 `json:"aggressor_withheld_per_s"`
 	Cost       []float64 `json:"us_per_answer"` // server CPU over all that was answered, refusals and cut connections too
-	Recovery   []float64 `json:"recovery_s"`     // NaN if it did not recover within the run
+	Recovery   []float64 `json:"recovery_s"`    // NaN if it did not recover within the run
 }
 
 type shed struct {
