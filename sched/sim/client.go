@@ -33,7 +33,6 @@ type conn struct {
 	filled int64 // bytes in the socket at since
 	since  int64
 	flying int64 // bytes charged and with the ring
-	begun  bool
 }
 
 func (c *conn) sched() scheduler { return c.w.rings[c.ring].sched }

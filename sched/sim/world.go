@@ -54,9 +54,7 @@ type tenant struct {
 	limit  *limit
 	conns  int
 
-	sent             int64 // bytes
-	admitted, queued int
-	ready            int // flows that could be served: pushed or unblocked, not picked; on rings where it is not parked
+	sent int64 // bytes
 }
 
 // New makes a world that has not begun.

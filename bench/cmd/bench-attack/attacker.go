@@ -68,7 +68,7 @@ type attackConn struct {
 	unsent []byte
 }
 
-// attackerMain attacks until it is killed. It says "ready" when all have come.
+// attackerMain attacks until it is killed, or returns why it could not. It says "ready" when all have come.
 func attackerMain(args []string) error {
 	if len(args) != 4 {
 		return fmt.Errorf("want KIND CONNECTIONS RATE HOST:PORT, got %q", args)

@@ -54,11 +54,8 @@ type options struct {
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == attackerArg {
-		if err := attackerMain(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "attacker:", err)
-			os.Exit(1)
-		}
-		return
+		fmt.Fprintln(os.Stderr, "attacker:", attackerMain(os.Args[2:]))
+		os.Exit(1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
