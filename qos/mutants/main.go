@@ -185,10 +185,14 @@ func copyFile(from, to string) error {
 
 // unit runs one named test of the room or its simulator, which must exist and fail.
 func unit(dir, room, test string) (killed bool, by string) {
+	args := []string{"-run", "", "-v"}
 	if name, ok := strings.CutPrefix(test, "sim."); ok {
 		room, test = room+"/sim", name
+	} else {
+		args = append(args, "-rapid.nofailfile")
 	}
-	out, err := goTest(dir, "./"+room, "-run", "^"+test+"$", "-v", "-rapid.nofailfile")
+	args[1] = "^" + test + "$"
+	out, err := goTest(dir, append([]string{"./" + room}, args...)...)
 	switch {
 	case !strings.Contains(out, "=== RUN   "+test):
 		return false, test + " does not run: " + firstLine(out)

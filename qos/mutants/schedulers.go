@@ -52,7 +52,7 @@ var schedulers = []mutant{
 		tests: "TestParkKeepsPlace TestSeeds",
 	}, {
 		room: "sched", name: "sleepers not told of a faster clock", file: "worker.go",
-		old: "	if faster || reframed {", new: "	if reframed {",
+		old: "	if faster || reframed {", new: "	if faster && reframed {",
 		tests: "TestFasterClockWakesSleepers",
 	}, {
 		room: "sched", name: "waiting not filed anew", file: "ring.go",
