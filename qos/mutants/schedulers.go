@@ -67,10 +67,6 @@ var schedulers = []mutant{
 		old: "vt-r.virtual() > 0 {", new: "vt-r.virtual() > 1<<50 {",
 		tests: "sim.TestReachShares",
 	}, {
-		room: "sched", name: "V runs ahead of all", file: "seat.go",
-		old: "v-front > 0 {", new: "v-front > 1<<60 {",
-		tests: "sim.TestRingsTooSlow",
-	}, {
 		room: "sched", name: "V never reaches a grown charge", file: "ring.go",
 		old: "	if to > f.cost && r.plan.mode == paced {", new: "	if to > f.cost && r.plan.mode == free {",
 		tests: "TestChargeMayGrow",
@@ -82,10 +78,6 @@ var schedulers = []mutant{
 		room: "sched", name: "all of a weight for who needs little", file: "worker.go",
 		old: "	t.part = max(t.part+(part-t.part)*elapsed/(2*period), 1)", new: "	t.part = partOne",
 		tests: "sim.TestReachUnused",
-	}, {
-		room: "sched", name: "one frame for all rings", file: "seat.go",
-		old: "			s.off = vt - (r.v + cfg.lag)\n", new: "			_ = s.off\n",
-		tests: "TestFreeRingsKeepFramesOfTheirOwn",
 	}, {
 		room: "sched", name: "starved for what it got elsewhere", file: "seat.go",
 		old: "		if most := r.v + s.t.cfg.Load().lag; key-most > 0 {", new: "		if most := r.v + s.t.cfg.Load().lag; key-most > 1<<60 {",
