@@ -105,7 +105,10 @@ func (r *accessRecord) appendJSON(b []byte) []byte {
 	b = appendMillis(append(b, `,"duration_ms":`...), r.took)
 	b = appendMillis(append(b, `,"queue_ms":`...), r.queued)
 	decision := "go"
-	if r.refused {
+	switch {
+	case r.status == 401 || r.status == 403:
+		decision = "denied"
+	case r.refused:
 		decision = r.why.String()
 		b = append(append(append(b, `,"limit":"`...), r.limit.String()...), '"')
 	}

@@ -69,7 +69,7 @@ func TestAccessLog(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := map[string]int{"200 go <nil> a GET o700 700 5": 3, "429 exhausted read_iops a GET <nil> 0 1": 1, "401 go <nil>  GET <nil> 0 0": 2}
+	want := map[string]int{"200 go <nil> a GET o700 700 5": 3, "429 exhausted read_iops a GET <nil> 0 1": 1, "401 denied <nil>  GET <nil> 0 0": 2}
 	if fmt.Sprint(said) != fmt.Sprint(want) {
 		t.Errorf("the log says\n%v, want\n%v", said, want)
 	}

@@ -122,6 +122,7 @@ type response struct {
 	refused bool  // it says conn.refusal, out of turn
 	counted bool  // one read_iops is charged for it
 	queued  int64 // ns from admission to its first turn
+	started bool  // it has had that
 	opened  bool  // its head is out: the fixed part of client_egress_bytes is spent
 	fixed   int64 // of that part, what is charged and not spent yet
 	paid    int64 // body bytes of the piece in hand that are charged to client_egress_bytes

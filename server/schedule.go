@@ -23,6 +23,19 @@ func (l *loop) begun(c *conn) {
 	}
 }
 
+// firstTurn notes that a response has had its first turn: it is charged, and about to be submitted.
+func (l *loop) firstTurn(c *conn) {
+	l.begun(c)
+	if c.resp.started {
+		return
+	}
+	c.resp.started = true
+	c.seat.stats.Wait.Observe(c.resp.queued)
+	if c.resp.queued > 0 {
+		c.seat.stats.Waited++
+	}
+}
+
 // resume lets a response that has waited for disk, slab or socket stand in line again.
 func (l *loop) resume(c *conn) {
 	c.state = stateReady
@@ -54,10 +67,6 @@ func (l *loop) dispatch(c *conn, p *sched.Pick) int64 {
 	}
 	if p.First {
 		c.resp.queued = p.Wait
-		c.seat.stats.Wait.Observe(p.Wait)
-		if p.Wait > 0 {
-			c.seat.stats.Waited++
-		}
 	}
 	if c.raw != noSlab && !l.unwrap(c) {
 		return 0
@@ -95,7 +104,7 @@ func (l *loop) sendSmall(c *conn, n int64) int64 {
 	}
 	l.flows.Charge(c.slot, n, l.now.mono)
 	c.flying, c.payload = true, n
-	l.begun(c)
+	l.firstTurn(c)
 	switch {
 	case c.resp.fault != faultNone:
 		l.deny(c, c.resp.fault)

@@ -21,7 +21,7 @@ func (l *loop) sendChunk(c *conn, most int64) int64 {
 		return 0
 	}
 	l.flows.Charge(c.slot, int64(n), l.now.mono)
-	l.begun(c)
+	l.firstTurn(c)
 	if !c.resp.headOut && !l.sendLargeHead(c) {
 		return 0
 	}

@@ -23,7 +23,7 @@ type TenantStats struct {
 	Responses uint64        // completed, refusals apart
 	SentBytes uint64        // body bytes of them
 	Waited    uint64        // admitted requests that did not have their first turn at once
-	Wait      Histogram     // of all of them, until their first turn or their refusal
+	Wait      Histogram     // of those that had one, until their first turn
 	Throttled time.Duration // that its client_egress_bytes let it sleep, summed over the rings
 	ShareDue  int64         // bytes that its weight was due of the worker's rate while it had work; 0 without one
 	ShareGot  int64         // bytes that it has sent, as the scheduler counts them

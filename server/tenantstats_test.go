@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/talon-worker/talon/qos"
 )
@@ -69,5 +70,21 @@ func TestTenantStats(t *testing.T) {
 	again, err := r.s.TenantStats(waitLong)
 	if err != nil || again[0].Responses != 8 {
 		t.Errorf("after the end: %d responses, %v", again[0].Responses, err)
+	}
+}
+
+// A request counts once among those that waited, however often its tenant's limit said not yet.
+func TestWaitsAreCountedOnce(t *testing.T) {
+	s := tellOf(t, []Tenant{{ID: "a", QueueDeadline: time.Minute}}, limited("a", 0, 0, 2000, 1300))
+	clients := s.asks(6, "/o700", "a")
+	s.pass(6 * time.Second)
+	s.wantAnswers(clients, map[string]int{"200": 6})
+	n := &s.worker.accounts["a"].seats[0].stats
+	all := uint64(0)
+	for _, c := range n.Wait.Count {
+		all += c
+	}
+	if n.Denied[limitEgress] < 10 || n.Waited < 4 || n.Waited > 6 || all != 6 {
+		t.Errorf("%d denials, %d waited, %d waits for 6 requests", n.Denied[limitEgress], n.Waited, all)
 	}
 }
