@@ -24,7 +24,11 @@ type control struct {
 // newControl has a ledger for rings rings, with policies; each limit's bucket is full.
 func newControl(t testing.TB, rings int, policies ...qos.Policy) *control {
 	t.Helper()
-	cfg := qos.DefaultConfig()
+	return newControlOf(t, qos.DefaultConfig(), rings, policies...)
+}
+
+func newControlOf(t testing.TB, cfg qos.Config, rings int, policies ...qos.Policy) *control {
+	t.Helper()
 	c := &control{t: t, news: func() {}}
 	c.ledger = must(qos.NewLedger(cfg, rings))
 	c.owner = must(qos.NewOwner(cfg, "w", 1))

@@ -18,10 +18,14 @@ import (
 // tellOf is a story about tenants with limits. Each authenticates with the token of its own id, and may read everything.
 func tellOf(t *testing.T, tenants []Tenant, policies []qos.Policy, change ...func(*Config)) *story {
 	t.Helper()
+	return tellWith(t, newControl(t, 1, policies...), tenants, change...)
+}
+
+func tellWith(t *testing.T, control *control, tenants []Tenant, change ...func(*Config)) *story {
+	t.Helper()
 	for i := range tenants {
 		tenants[i].Allow, tenants[i].Tokens = []string{"/"}, []Token{tokenOf(tenants[i].ID)}
 	}
-	control := newControl(t, 1, policies...)
 	s := tell(t, unix.AF_UNIX, append([]func(*Config){func(c *Config) {
 		c.Tenants, c.Ledger, c.Rings, c.MaxConnections = must(NewTenants(tenants)), control.ledger, 1, 64
 		c.OpenFiles, c.OpenFileValid = 64, time.Hour
@@ -224,6 +228,33 @@ func TestUnknownPolicyIsClosed(t *testing.T) {
 	}
 	s.pass(100 * time.Millisecond)
 	s.wantAnswers(late, map[string]int{"200": 1})
+}
+
+// A tenant whose limits were dropped, forgotten by a ledger that needed the room, and made anew, is served again.
+func TestForgottenLimitsAreFoundAgain(t *testing.T) {
+	cfg := qos.DefaultConfig()
+	cfg.MaxLimits = 2
+	s := tellWith(t, newControlOf(t, cfg, 1, limited("a", 100, 100, 1e6, 1e6)...), []Tenant{{ID: "a"}, {ID: "b"}})
+	s.wantAnswers(s.asks(1, "/o1", "a"), map[string]int{"200": 1})
+	drop := func(id string) {
+		s.pass(5 * time.Second) // all is reported, and the allowance full
+		for _, m := range []qos.Metric{qos.ReadIOPS, qos.ClientEgressBytes} {
+			s.control.owner.DropPolicy(qos.Limit{Tenant: id, Metric: m})
+			s.control.ledger.DropPolicy(qos.Limit{Tenant: id, Metric: m}, bootOffset+s.now)
+		}
+		s.pass(5 * time.Second)
+	}
+	for generation, id := range []string{"b", "a"} {
+		drop(map[string]string{"a": "b", "b": "a"}[id])
+		for _, p := range limited(id, 100, 100, 1e6, 1e6) {
+			p.Generation = uint64(generation + 2)
+			s.control.set(p, bootOffset+s.now)
+		}
+		s.pass(5 * time.Second)
+		clients := s.asks(1, "/o1", id)
+		s.pass(time.Second)
+		s.wantAnswers(clients, map[string]int{"200": 1})
+	}
 }
 
 // A worker that hears nothing of the limit's owner serves its allowance, and then says what it is.

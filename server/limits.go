@@ -25,6 +25,7 @@ type meter struct {
 	which limit
 	cell  *qos.Cell
 
+	lost     bool    // the cell had no policy when it was last asked
 	waits    bool    // the last charge was denied: something waits for the limit
 	told     bool    // the cell has been told so
 	denied   refusal // what those are told who have waited for it as long as they may
@@ -60,11 +61,16 @@ func (m *meter) burst() int64 {
 	return 0
 }
 
-// lookUp finds the cell. A limit without a policy has a stand-in, which is looked up again: it may have one by now.
+// lookUp finds the cell, again where the one that is known has no policy: it may be a stand-in, or one that the ledger has forgotten since.
 func (l *loop) lookUp(s *seat, m *meter) {
-	if m.cell == nil || m.cell.Limit() == (qos.Limit{}) {
-		m.cell = l.ledger.Cell(qos.Limit{Tenant: s.account.id, Metric: metricOf[m.which]})
+	if m.cell != nil && !m.lost {
+		return
 	}
+	cell := l.ledger.Cell(qos.Limit{Tenant: s.account.id, Metric: metricOf[m.which]})
+	if m.told && cell != m.cell {
+		l.await(m, 0, 0)
+	}
+	m.cell, m.lost = cell, false
 }
 
 // charge asks a limit of the seat's tenant for n units. Of anything but Go it notes what to tell the client, and when to ask again.
@@ -88,6 +94,7 @@ func (l *loop) charge(s *seat, m *meter, n int64) qos.Decision {
 		return d
 	}
 	s.stats.Denied[m.which]++
+	m.lost = d.Reason == qos.NoPolicy || d.Reason == qos.LimitsFull
 	wait := max(d.Until-l.now.boot, leastPark)
 	m.waits, m.deniedAt, m.again = d.Outcome == qos.Wait, l.now.mono, l.now.mono+wait
 	m.denied = refusal{limit: m.which, why: whyOf[d.Reason], wait: wait}
