@@ -73,7 +73,8 @@ type Result struct {
 	Hash     uint64 // of everything that happened; of several runs the sum: two versions of the code that behave alike have the same
 	Virtual  int64  // ns
 	Events   int64
-	Messages int64 // between workers
+	Messages int64 // between workers, about limits
+	Votes    int64 // asks and answers between them: by worker, however many limits there are
 	Bytes    int64
 	Reports  int64
 	Pushes   int64
@@ -102,6 +103,7 @@ func (r *Result) Add(o *Result) {
 	r.Virtual += o.Virtual
 	r.Events += o.Events
 	r.Messages += o.Messages
+	r.Votes += o.Votes
 	r.Bytes += o.Bytes
 	r.Reports += o.Reports
 	r.Pushes += o.Pushes
@@ -185,7 +187,7 @@ func addAll(to, from []int64) {
 // Table prints what was covered, a line each.
 func (r *Result) Table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d runs, %.1f virtual seconds, %d events, %d messages, sum of trace hashes %016x\n", r.Runs, float64(r.Virtual)/1e9, r.Events, r.Messages, r.Hash)
+	fmt.Fprintf(&b, "%d runs, %.1f virtual seconds, %d events, %d messages, %d asks and answers, sum of trace hashes %016x\n", r.Runs, float64(r.Virtual)/1e9, r.Events, r.Messages, r.Votes, r.Hash)
 	fmt.Fprintf(&b, "worst excess %.3f of N*b + R*d; least delivered %.3f of what was due, over %d limits; debts paid within %s\n", r.Worst, r.Delivered, r.Measured, ms(r.Paying))
 	group := ""
 	for _, c := range r.Counts() {

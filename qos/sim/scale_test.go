@@ -45,7 +45,7 @@ func TestDeliveryAndCost(t *testing.T) {
 // Peer traffic grows with workers and keys, not with requests. A limit that has run out is reported once in each shortest interval, whatever its rate: a
 // hundred times the requests cost not one message more. So is a limit that has enough, once each worker uses more than the report thresholds in each of those
 // intervals, 16,000 requests a second. Where it uses less, intervals stretch from 2 to 10 ms and messages are fewer, never more: ten workers send
-// 2,400 messages a second at 10,000 requests a second, 6,500 at 100,000, 9,600 from 1,000,000 on.
+// 1,800 messages a second at 10,000 requests a second, 6,000 at 100,000, 9,000 from 1,000,000 on. What the voters are asked is not counted: that goes by worker.
 func TestMessagesDoNotGrowWithRequests(t *testing.T) {
 	cost := func(rate, wanted int64) float64 {
 		l := Load{Workers: 10, Keys: 1, Rate: rate, Burst: rate / 10, Local: rate / 50, Need: 1, Wanted: wanted, Warm: 3000e6}
@@ -67,7 +67,7 @@ func TestMessagesDoNotGrowWithRequests(t *testing.T) {
 		{"enough, hot", 90, 1_000_000, 100_000_000, 0.95, 1.05},
 		{"run out, hot", 200, 1_000_000, 100_000_000, 0.95, 1.05},
 		{"run out, 1,000 requests a second for each worker", 200, 10_000, 1_000_000, 0.95, 1.05},
-		{"enough, cold", 90, 10_000, 1_000_000, 1, 5}, // 2 ms instead of 10
+		{"enough, cold", 90, 10_000, 1_000_000, 1, 5.25}, // 2 ms instead of 10, and 5 % as above
 		{"enough, cool", 90, 100_000, 10_000_000, 1, 2},
 	} {
 		low, high := cost(tc.low, tc.wanted), cost(tc.high, tc.wanted)
