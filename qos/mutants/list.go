@@ -218,5 +218,9 @@ var mutants = []mutant{
 		name: "restarted voter counts at once", file: "voters.go",
 		old: "	if !h.noted || a.VoterEpoch > h.life {", new: "	if !h.noted {",
 		tests: "TestAVoterThatWasStartedAgainCountsAnew",
+	}, {
+		name: "early reports in each round trip", file: "reporter.go",
+		old: "	return rep.earlyFrom\n", new: "	return rep.sentAt + int64(r.cfg.SyncMin)/4\n",
+		tests: "TestEarlyReportsKeepThePace",
 	},
 }
