@@ -27,6 +27,7 @@ type Spec struct {
 	Argv  []string
 	CPU   int  // pinned to it, with all its threads and children; AnyCPU leaves them alone
 	Raise bool // nice -20 and autogroup weight -20 (root)
+	Kill  bool // killed if this process dies, not asked to end: for one that may be stopped just then
 	In    io.Reader
 	Out   io.Writer // nil: kept with the error output
 }
@@ -67,6 +68,9 @@ func (p *Proc) run(s Spec, started chan<- error) {
 	}
 	cmd.WaitDelay = stopGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	if s.Kill {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	err := p.prepareThread(s)
 	if err == nil {
 		err = cmd.Start()

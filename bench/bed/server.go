@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,23 +22,22 @@ type Server struct {
 	Argv []string
 	// Files are written before it starts, by name, with the same replacements.
 	Files map[string]string
+	// Paused says that it may be paused, and so must not outlive this process.
+	Paused bool
 
 	Target string // http://host:port, once up
-	Admin  string // host:port that stands for {admin}, once up
+	Admin  string // host:port that stands for {admin}, once up; a server that comes up again keeps both
 	PIDs   []int
 	proc   *Proc
 }
 
 // Up starts the server on cpu and waits until it serves probe (a path with a body of some length).
 func (s *Server) Up(ctx context.Context, dir, work string, cpu int, raise bool, probe string) error {
-	listen, err := freePort()
+	err := s.choosePorts()
 	if err != nil {
 		return err
 	}
-	admin, err := freePort()
-	if err != nil {
-		return err
-	}
+	listen, admin := strings.TrimPrefix(s.Target, "http://"), s.Admin
 	put := strings.NewReplacer("{listen}", listen, "{admin}", admin, "{dir}", dir, "{work}", work)
 	for name, text := range s.Files {
 		if err := os.WriteFile(put.Replace(name), []byte(put.Replace(text)), 0o644); err != nil {
@@ -48,10 +48,9 @@ func (s *Server) Up(ctx context.Context, dir, work string, cpu int, raise bool, 
 	for i, a := range s.Argv {
 		argv[i] = put.Replace(a)
 	}
-	if s.proc, err = Start(Spec{Argv: argv, CPU: cpu, Raise: raise}); err != nil {
+	if s.proc, err = Start(Spec{Argv: argv, CPU: cpu, Raise: raise, Kill: s.Paused}); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	s.Target, s.Admin = "http://"+listen, admin
 	if err := s.ready(ctx, s.Target+probe); err != nil {
 		s.Down()
 		return fmt.Errorf("%s: %w\n%s", s.Name, err, s.proc.Log())
@@ -59,6 +58,34 @@ func (s *Server) Up(ctx context.Context, dir, work string, cpu int, raise bool, 
 	s.PIDs = s.proc.Family()
 	return nil
 }
+
+func (s *Server) choosePorts() error {
+	if s.Target != "" {
+		return nil
+	}
+	listen, err := FreePort()
+	if err != nil {
+		return err
+	}
+	admin, err := FreePort()
+	if err != nil {
+		return err
+	}
+	s.Target, s.Admin = "http://"+listen, admin
+	return nil
+}
+
+// Kill ends the server as a machine does that loses its power: SIGKILL, and it has ended when Kill returns.
+func (s *Server) Kill() {
+	syscall.Kill(-s.proc.Pid, syscall.SIGKILL)
+	<-s.proc.Done()
+}
+
+// Pause stops the server where it is until Resume: it runs no instruction, and its sockets stay open.
+func (s *Server) Pause() { syscall.Kill(s.proc.Pid, syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { syscall.Kill(s.proc.Pid, syscall.SIGCONT) }
 
 // Down stops the server.
 func (s *Server) Down() {
@@ -102,9 +129,9 @@ func probe(ctx context.Context, tr *http.Transport, url string) error {
 	return fmt.Errorf("HEAD %s: status %d", url, resp.StatusCode)
 }
 
-// freePort asks the kernel for a port on loopback. Another process could take it before the server
+// FreePort asks the kernel for a port on loopback. Another process could take it before the server
 // does; the server then says so and the run ends.
-func freePort() (string, error) {
+func FreePort() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

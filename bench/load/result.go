@@ -10,6 +10,7 @@ import (
 // Result is what a run measured. Rates are per second of the measured window.
 type Result struct {
 	Seconds float64        `json:"seconds"` // length of the window
+	From    int64          `json:"from_ns"` // when it opened, by the machine's clock (Unix time): where results of several runs are put together
 	Threads int            `json:"threads"`
 	Streams []StreamResult `json:"streams"`
 
@@ -70,7 +71,7 @@ type ConnResult struct {
 
 // collect merges the workers, which have ended.
 func collect(c *Config, ws []*worker) *Result {
-	r := &Result{Threads: len(ws)}
+	r := &Result{Threads: len(ws), From: ws[0].base.UnixNano() + ws[0].streams[0].tally.from}
 	for _, w := range ws {
 		sec := w.streams[0].tally.seconds()
 		r.Seconds += sec / float64(len(ws))

@@ -1,0 +1,135 @@
+// Command bench-excess measures how well several workers keep one limit together. Real workers on this machine share a policy file
+// (--coordinator file:); a tenant asks each of them for more than its whole limit, and the clients count what they receive, slice by slice. That
+// count is the witness: it knows nothing of what the workers think they have let through.
+//
+// With --faults it breaks the workers while they serve: SIGKILL and a restart at the same address, SIGSTOP for up to ten seconds, both aimed at any
+// worker or at the owner of the limit, and a policy that is cut in half. After each episode all is mended and it is looked at how long the
+// cluster takes to deliver again.
+//
+//	go run ./bench/cmd/bench-excess                          # four workers, twenty seconds
+//	go run ./bench/cmd/bench-excess --workers 8 --seconds 10
+//	go run ./bench/cmd/bench-excess --faults 60 --seed 7     # some minutes
+//
+// Exit codes: 0 measured; 1 it could not run; 2 bad usage; 4 the bound was passed, or with --strict less was delivered than is due.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/talon-worker/talon/bench/bed"
+)
+
+type options struct {
+	Workers    int           `json:"workers"`
+	Rate       int64         `json:"rate"` // bytes/s
+	Burst      int64         `json:"burst"`
+	LocalBurst int64         `json:"local_burst"`
+	TTL        time.Duration `json:"snapshot_ttl"`
+	Conns      int           `json:"conns_per_worker"`
+	Seconds    float64       `json:"seconds"` // without faults
+	Slice      time.Duration `json:"slice"`
+	Faults     int           `json:"faults"`
+	Seed       uint64        `json:"seed"`
+	Longest    time.Duration `json:"longest_pause"`
+
+	talon, dir, results string
+	strict, noWrite     bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-excess:", err)
+		os.Exit(2)
+	}
+	code, err := o.run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-excess:", err)
+	}
+	os.Exit(code)
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	fs := flag.NewFlagSet("bench-excess", flag.ExitOnError)
+	fs.IntVar(&o.Workers, "workers", 4, "workers that share the limit, 2 to 8")
+	fs.Int64Var(&o.Rate, "rate", 40<<20, "the limit's rate R in bytes/s, of all workers together")
+	fs.Int64Var(&o.Burst, "burst", 4<<20, "its burst B in bytes")
+	fs.Int64Var(&o.LocalBurst, "local-burst", 1<<20, "its local burst b in bytes")
+	fs.DurationVar(&o.TTL, "snapshot-ttl", 0, "of the workers; 0 is their default of 20ms, with faults 200ms: busy workers on few cores miss 20ms for want of a core")
+	fs.IntVar(&o.Conns, "conns", 4, "connections of the tenant to each worker")
+	fs.Float64Var(&o.Seconds, "seconds", 20, "length of the run without faults")
+	fs.DurationVar(&o.Slice, "slice", 5*time.Millisecond, "how finely clients count time")
+	fs.IntVar(&o.Faults, "faults", 0, "break workers so many times; the run takes as long as they need")
+	fs.Uint64Var(&o.Seed, "seed", 1, "of the faults")
+	fs.DurationVar(&o.Longest, "longest-pause", 10*time.Second, "longest SIGSTOP")
+	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
+	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
+	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
+	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
+	fs.BoolVar(&o.strict, "strict", false, "exit 4 if less was delivered than is due, too")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if o.TTL == 0 {
+		if o.TTL = 20 * time.Millisecond; o.Faults > 0 {
+			o.TTL = 200 * time.Millisecond
+		}
+	}
+	switch {
+	case fs.NArg() > 0:
+		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
+	case o.Workers < 2 || o.Workers > 8:
+		return nil, fmt.Errorf("--workers %d: want 2 to 8", o.Workers)
+	case o.Rate < 1<<20 || o.Rate > 1<<33 || o.Burst < 1<<20 || o.Burst > 1<<32 || o.LocalBurst < 1 || o.LocalBurst > o.Burst:
+		return nil, fmt.Errorf("rate %d, burst %d, local burst %d: want rate and burst of at least 1 MiB, at most 8 and 4 GiB, and a local burst up to the burst",
+			o.Rate, o.Burst, o.LocalBurst)
+	case o.Conns < 1 || o.Conns > 1000 || o.Seconds < 2 || o.Seconds > 300 || o.Slice < time.Millisecond || o.Slice > time.Second:
+		return nil, fmt.Errorf("%d connections, %gs, slices of %v: want 1 to 1000, 2 to 300 s, and 1ms to 1s", o.Conns, o.Seconds, o.Slice)
+	case o.Faults < 0 || o.Faults > 100 || o.Longest < shortestPause || o.Longest > 10*time.Second:
+		return nil, fmt.Errorf("%d faults, the longest pause %v: want up to 100, and %v to 10s", o.Faults, o.Longest, shortestPause)
+	}
+	return o, nil
+}
+
+func (o *options) run(ctx context.Context) (int, error) {
+	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(work)
+	files := filepath.Join(work, "files")
+	if err := os.Mkdir(files, 0o755); err != nil {
+		return 1, err
+	}
+	if err := bed.MakeAll(files, []string{objectKey}); err != nil {
+		return 1, err
+	}
+	if o.talon == "" {
+		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
+			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
+		}
+	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
+		return 1, err
+	}
+	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
+	if err != nil {
+		return 1, err
+	}
+	c, err := newCluster(o, files, work, client)
+	if err != nil {
+		return 1, err
+	}
+	defer c.down()
+	return o.report(ctx, c)
+}
