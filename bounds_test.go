@@ -50,7 +50,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	rows := 0
-	for _, room := range []string{"server", "origin", "admin", "policy", "peerwire", "sched", "cmd/talon"} {
+	for _, room := range []string{"server", "origin", "admin", "policy", "peerwire", "coordinator", "sched", "cmd/talon"} {
 		rows += strings.Count(string(page), "| `"+room+".")
 	}
 	if rows != len(listed) {
