@@ -101,6 +101,12 @@ func routes(w Worker) *http.ServeMux {
 		mux.HandleFunc("GET /api/v1/tenants", w.tenants)
 		mux.HandleFunc("GET /api/v1/violators", w.violators)
 	}
+	if w.Peers != nil {
+		mux.HandleFunc("GET /api/v1/peers", w.peers)
+	}
+	if w.Keys != nil {
+		mux.HandleFunc("GET /api/v1/keys", w.keys)
+	}
 	if w.SetLogLevel != nil {
 		mux.HandleFunc("PUT /api/v1/loglevel", w.setLogLevel)
 	}
@@ -113,7 +119,7 @@ func routes(w Worker) *http.ServeMux {
 }
 
 func index(w http.ResponseWriter, _ *http.Request) {
-	plain(w, http.StatusOK, "talon admin: /livez /readyz?verbose /metrics /api/v1/status /api/v1/tenants /api/v1/violators /debug/pprof/\n")
+	plain(w, http.StatusOK, "talon admin: /livez /readyz?verbose /metrics /api/v1/status /api/v1/tenants /api/v1/violators /api/v1/peers /api/v1/keys /debug/pprof/\n")
 }
 
 func plain(w http.ResponseWriter, code int, body string) {

@@ -25,6 +25,12 @@ type Worker struct {
 	// neither /api/v1/tenants nor a family of theirs.
 	Tenancy func() (Tenancy, error)
 
+	// Peers says who the other workers are. nil = there are none.
+	Peers func() Peers
+
+	// Keys lists the limits that this worker meters. nil = it has no limits.
+	Keys func() []Key
+
 	// Tenants with series of their own on the metrics page: so many of those that have sent most, and these in any case.
 	TopTenants    int
 	AlwaysTenants []string

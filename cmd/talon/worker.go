@@ -195,7 +195,10 @@ func (w *worker) serveAdmin() {
 		AlwaysTenants:  splitNames(w.conf.metricsAlways),
 	}
 	if w.tenancy != nil {
-		shown.Policy = w.policyState
+		shown.Policy, shown.Keys = w.policyState, w.keyState
+	}
+	if w.cluster != nil {
+		shown.Peers = w.peerState
 	}
 	if err := w.admin.Serve(shown); err != nil {
 		w.log.Error("the admin port has failed", "error", err)
