@@ -75,6 +75,9 @@ func (s *Server) choosePorts() error {
 	return nil
 }
 
+// Started reports whether the server has ever come up.
+func (s *Server) Started() bool { return s.proc != nil }
+
 // Kill ends the server as a machine does that loses its power: SIGKILL, and it has ended when Kill returns.
 func (s *Server) Kill() {
 	syscall.Kill(-s.proc.Pid, syscall.SIGKILL)

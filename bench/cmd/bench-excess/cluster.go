@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,25 +34,50 @@ type cluster struct {
 	tenant      bed.Tenant
 	peers       []string // host:port
 	servers     []*bed.Server
+	etcd        *etcd // nil: the file is the coordinator
 
-	mu     sync.Mutex
-	events []excess.Event // births and rates
+	mu       sync.Mutex
+	events   []excess.Event // births and rates
+	slowest  time.Duration  // until a change of the policy was in force on a worker that answers
+	unspread int            // workers that answered and did not have it after spreadTime
 }
 
-func newCluster(o *options, files, work, client string) (*cluster, error) {
-	c := &cluster{o: o, files: files, work: work, client: bed.Client{Path: client, CPU: bed.AnyCPU}, tenant: bed.NewTenant("greedy", "")}
+func newCluster(ctx context.Context, o *options, files, work, client string) (c *cluster, err error) {
+	c = &cluster{o: o, files: files, work: work, client: bed.Client{Path: client, CPU: bed.AnyCPU}, tenant: bed.NewTenant("greedy", "")}
+	if o.Etcd {
+		if c.etcd, err = newEtcd(work); err != nil {
+			return nil, err
+		}
+		if err := c.etcd.up(); err != nil {
+			return nil, err
+		}
+	}
 	for i := range o.Workers {
 		peer, err := bed.FreePort()
 		if err != nil {
 			return nil, err
 		}
 		c.peers = append(c.peers, peer)
-		s := bed.Talon(id(i), o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator file:%s --worker-id %s --peer-listen %s "+
-			"--state-dir %s --snapshot-ttl %v", c.policyFile(), id(i), peer, work, o.TTL))
+		s := bed.Talon(id(i), o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator %s --worker-id %s --peer-listen %s "+
+			"--state-dir %s --snapshot-ttl %v", c.coordinator(), id(i), peer, filepath.Join(work, id(i)), o.TTL))
+		if err := os.Mkdir(filepath.Join(work, id(i)), 0o755); err != nil {
+			return c, err
+		}
 		s.Paused = true
 		c.servers = append(c.servers, s)
 	}
-	return c, c.setRate(o.Rate)
+	for late := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // etcd takes its time to begin
+		if err = c.setRate(ctx, o.Rate); err == nil || c.etcd == nil || time.Now().After(late) {
+			return c, err
+		}
+	}
+}
+
+func (c *cluster) coordinator() string {
+	if c.etcd != nil {
+		return "etcd://" + c.etcd.client + "/talon"
+	}
+	return "file:" + c.policyFile()
 }
 
 func id(worker int) string { return "w" + strconv.Itoa(worker+1) }
@@ -72,13 +98,44 @@ func (c *cluster) policy(rate int64) string {
 	return b.String() + bed.Policy([]bed.Tenant{t})
 }
 
-// setRate puts a policy with another rate in the place of the one there is.
-func (c *cluster) setRate(rate int64) error {
+// setRate puts a policy with another rate in the place of the one there is: the file, or by talon policy set.
+func (c *cluster) setRate(ctx context.Context, rate int64) error {
 	next := c.policyFile() + ".next"
 	if err := os.WriteFile(next, []byte(c.policy(rate)), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(next, c.policyFile())
+	if c.etcd == nil {
+		return os.Rename(next, c.policyFile())
+	}
+	if out, err := exec.CommandContext(ctx, c.o.talon, "policy", "set", next, "--coordinator", c.coordinator()).CombinedOutput(); err != nil {
+		return fmt.Errorf("talon policy set: %w: %s", err, out)
+	}
+	return nil
+}
+
+// spread waits until a rate is in force on every worker that answers, at most until by.
+func (c *cluster) spread(ctx context.Context, rate int64, from, by time.Time) {
+	var all sync.WaitGroup
+	for _, s := range c.servers {
+		all.Go(func() {
+			for {
+				asked := time.Now()
+				l, err := limitOf(ctx, s)
+				c.mu.Lock()
+				switch {
+				case err == nil && l.Rate == rate:
+					c.slowest = max(c.slowest, asked.Sub(from))
+				case err == nil && asked.After(by):
+					c.unspread++
+				}
+				c.mu.Unlock()
+				if err == nil && l.Rate == rate || asked.After(by) || pause(ctx, 20*time.Millisecond) != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // happened notes what the judge must know.
@@ -96,8 +153,13 @@ func (c *cluster) start(ctx context.Context, worker int) error {
 
 func (c *cluster) down() {
 	for _, s := range c.servers {
-		s.Resume()
-		s.Down()
+		if s.Started() {
+			s.Resume()
+			s.Down()
+		}
+	}
+	if c.etcd != nil {
+		c.etcd.kill()
 	}
 }
 
@@ -169,24 +231,36 @@ func received(r *load.Result, slice time.Duration) []excess.Event {
 	return out
 }
 
+// limit is what a worker's admin port says about the tenant's.
+type limit struct {
+	Metric, Owner string
+	Rate          int64
+}
+
+func limitOf(ctx context.Context, s *bed.Server) (limit, error) {
+	var answer struct {
+		Tenants []struct{ Limits []limit }
+	}
+	if err := ask(ctx, s, "/api/v1/tenants", func(r *http.Response) error { return json.NewDecoder(r.Body).Decode(&answer) }); err != nil {
+		return limit{}, err
+	}
+	for _, t := range answer.Tenants {
+		for _, l := range t.Limits {
+			if l.Metric == "client_egress_bytes" {
+				return l, nil
+			}
+		}
+	}
+	return limit{}, errors.New("no limit of client_egress_bytes")
+}
+
 // owner asks the workers who meters the limit.
 func (c *cluster) owner(ctx context.Context) (int, error) {
 	for _, s := range c.servers {
-		var answer struct {
-			Tenants []struct {
-				Limits []struct{ Metric, Owner string }
-			}
-		}
-		if err := ask(ctx, s, "/api/v1/tenants", func(r *http.Response) error { return json.NewDecoder(r.Body).Decode(&answer) }); err != nil {
-			continue // the next one knows
-		}
-		for _, t := range answer.Tenants {
-			for _, l := range t.Limits {
-				for i := range c.servers {
-					if l.Metric == "client_egress_bytes" && l.Owner == id(i) {
-						return i, nil
-					}
-				}
+		l, err := limitOf(ctx, s)
+		for i := range c.servers {
+			if err == nil && l.Owner == id(i) {
+				return i, nil
 			}
 		}
 	}

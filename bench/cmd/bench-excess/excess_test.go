@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -16,41 +15,43 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A plan has as many faults as it was asked for, none outside its bounds, and in no episode two for one worker or two about the policy, whoever
-// the owner is.
+// A plan has as many faults as it was asked for, of every kind, none outside its bounds, and in no episode two for one worker or two about the
+// policy, whoever the owner is.
 func TestPlan(t *testing.T) {
 	for seed := range uint64(200) {
-		workers := 2 + int(seed%7)
-		all := plan(rand.New(rand.NewPCG(seed, 0)), 60, workers, 10*time.Second)
-		n, kindsSeen := 0, map[kind]int{}
+		o := &options{Workers: 2 + int(seed%7), Faults: 60, Seed: seed, Longest: 10 * time.Second, Etcd: seed%2 == 0}
+		all := o.plan()
+		n, seen := 0, map[kind]int{}
 		for _, e := range all {
 			n += len(e)
-			e.aim(int(seed) % workers)
+			e.aim(int(seed) % o.Workers)
 			var hit []int
-			policy := 0
+			others := 0
 			for _, f := range e {
-				kindsSeen[f.Kind]++
+				seen[f.Kind]++
 				if f.Hold < 0 || f.Hold > 10*time.Second || f.Kind == stopped && f.Hold < shortestPause || f.After < 0 || f.After > time.Second {
 					t.Errorf("seed %d: %+v", seed, f)
 				}
-				if f.Kind == halved {
-					policy++
+				if !f.Kind.onWorker() {
+					others++
 					continue
 				}
-				if slices.Contains(hit, f.Worker) && workers > mostAtOnce {
+				if slices.Contains(hit, f.Worker) {
 					t.Errorf("seed %d: worker %d twice in %+v", seed, f.Worker, e)
 				}
 				hit = append(hit, f.Worker)
 			}
-			if policy > 1 || len(e) > mostAtOnce {
+			if others > 1 || len(e) > mostAtOnce || len(e) == 0 {
 				t.Errorf("seed %d: %+v", seed, e)
 			}
 		}
-		if n != 60 || len(kindsSeen) != int(kinds) {
-			t.Errorf("seed %d: %d faults, kinds %v", seed, n, kindsSeen)
+		for k := killed; k < noEtcd || k == noEtcd && o.Etcd; k++ {
+			if seen[k] < 60/len(seen)-1 {
+				t.Errorf("seed %d: %v came up %d times", seed, k, seen[k])
+			}
 		}
-		if again := plan(rand.New(rand.NewPCG(seed, 0)), 60, workers, 10*time.Second); len(again) != len(all) {
-			t.Errorf("seed %d: two plans", seed)
+		if n != 60 || seen[noEtcd] > 0 != o.Etcd {
+			t.Errorf("seed %d: %d faults, kinds %v", seed, n, seen)
 		}
 	}
 }

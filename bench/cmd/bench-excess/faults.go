@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +20,16 @@ const (
 	killed  kind = iota // SIGKILL, and started again at the same address
 	stopped             // SIGSTOP, and SIGCONT
 	halved              // the policy file has half of the rate, and then the whole again
-	kinds
+	drained             // SIGTERM, and started again when it has ended
+	noEtcd              // SIGKILL of etcd, and started again on its data; only with one
 )
 
-func (k kind) String() string { return [...]string{"kill -9", "SIGSTOP", "rate halved"}[k] }
+func (k kind) String() string {
+	return [...]string{"kill -9", "SIGSTOP", "rate halved", "drain", "kill -9 of etcd"}[k]
+}
+
+// onWorker reports whether a kind is done to one of the workers.
+func (k kind) onWorker() bool { return k != halved && k != noEtcd }
 
 // fault is one of them.
 type fault struct {
@@ -41,34 +48,46 @@ const (
 	mostAtOnce    = 3
 	settleTime    = ringConfirm + time.Second // after an episode: by then the cluster must deliver again
 	lookTime      = time.Second               // and for so long it is looked at
-	spreadTime    = 2 * time.Second           // a change of the file is in force everywhere
 )
 
-// plan draws episodes with so many faults together.
-func plan(r *rand.Rand, n, workers int, longest time.Duration) (out []episode) {
-	for n > 0 {
+// spreadTime is when a change of the policy must be in force everywhere: until then the larger rate counts.
+func (o *options) spreadTime() time.Duration {
+	if o.Etcd {
+		return time.Second
+	}
+	return 2 * time.Second
+}
+
+// plan draws episodes with so many faults together. The kinds are dealt like cards, so that each comes up before one comes up twice more than another.
+func (o *options) plan() (out []episode) {
+	r := rand.New(rand.NewPCG(o.Seed, 0))
+	kinds := []kind{killed, stopped, halved, drained}
+	if o.Etcd {
+		kinds = append(kinds, noEtcd)
+	}
+	var deck []kind
+	for n := o.Faults; n > 0; {
 		var e episode
-		free := r.Perm(workers)
-		policy, owner := true, true
+		free := r.Perm(o.Workers)
+		once, owner := map[kind]bool{}, true
 		for range min(n, 1+r.IntN(mostAtOnce)) {
-			f := fault{Kind: kind(r.IntN(int(kinds))), Worker: free[len(free)-1], After: time.Duration(r.Int64N(int64(500 * time.Millisecond)))}
-			if f.Kind == halved && !policy {
-				f.Kind = killed
+			if len(deck) == 0 {
+				deck = slices.Clone(kinds)
+				r.Shuffle(len(deck), func(i, k int) { deck[i], deck[k] = deck[k], deck[i] })
 			}
-			switch f.Kind {
-			case halved:
-				policy, f.Hold = false, spreadTime+time.Duration(r.Int64N(int64(time.Second)))
-			case stopped:
-				f.Hold = time.Duration(float64(shortestPause) * math.Pow(float64(longest)/float64(shortestPause), r.Float64()))
-			case killed:
-				f.Hold = time.Duration(r.Int64N(int64(time.Second)))
+			k := deck[0]
+			if k.onWorker() && len(free) == 0 || once[halved] && k == noEtcd || once[noEtcd] && k == halved || once[k] && !k.onWorker() {
+				break // the next episode begins with it
 			}
-			if f.Kind != halved {
-				if free = free[:len(free)-1]; owner && r.IntN(2) == 0 {
+			deck, once[k] = deck[1:], true
+			f := fault{Kind: k, After: time.Duration(r.Int64N(int64(500 * time.Millisecond))), Hold: time.Duration(r.Int64N(int64(time.Second)))}
+			if k == stopped {
+				f.Hold = time.Duration(float64(shortestPause) * math.Pow(float64(o.Longest)/float64(shortestPause), r.Float64()))
+			}
+			if k.onWorker() {
+				f.Worker, free = free[0], free[1:]
+				if owner && r.IntN(2) == 0 {
 					f.Owner, owner = true, false
-				}
-				if len(free) == 0 {
-					free = []int{f.Worker} // two workers, both taken: the next that is not about the policy waits for its turn
 				}
 			}
 			e = append(e, f)
@@ -97,20 +116,21 @@ func (e episode) run(ctx context.Context, c *cluster) (took, error) {
 	}
 	e.aim(owner)
 	errs := make([]error, len(e))
-	locks := make([]sync.Mutex, len(c.servers))
 	var done sync.WaitGroup
 	for i, f := range e {
 		done.Go(func() {
 			if errs[i] = pause(ctx, f.After); errs[i] != nil {
 				return
 			}
-			if f.Kind == halved {
+			switch f.Kind {
+			case halved:
 				errs[i] = c.halve(ctx, f.Hold)
-				return
+			case noEtcd:
+				c.etcd.kill()
+				errs[i] = errors.Join(pause(ctx, f.Hold), c.etcd.up())
+			default:
+				errs[i] = c.breakWorker(ctx, f)
 			}
-			locks[f.Worker].Lock()
-			defer locks[f.Worker].Unlock()
-			errs[i] = c.breakWorker(ctx, f)
 		})
 	}
 	done.Wait()
@@ -125,7 +145,7 @@ func (e episode) aim(owner int) {
 			continue
 		}
 		for k := range e {
-			if k != i && e[k].Kind != halved && e[k].Worker == owner {
+			if k != i && e[k].Kind.onWorker() && e[k].Worker == owner {
 				e[k].Worker = e[i].Worker
 			}
 		}
@@ -140,7 +160,11 @@ func (c *cluster) breakWorker(ctx context.Context, f fault) error {
 		defer s.Resume()
 		return pause(ctx, f.Hold)
 	}
-	s.Kill()
+	if f.Kind == drained {
+		s.Down()
+	} else {
+		s.Kill()
+	}
 	if err := pause(ctx, f.Hold); err != nil {
 		return err
 	}
@@ -148,16 +172,19 @@ func (c *cluster) breakWorker(ctx context.Context, f fault) error {
 	return c.start(ctx, f.Worker)
 }
 
-// halve cuts the rate for that long. While a change spreads the larger rate counts.
+// halve cuts the rate, lets it spread, and gives it back after that long. While a change spreads the larger rate counts.
 func (c *cluster) halve(ctx context.Context, hold time.Duration) error {
-	if err := c.setRate(c.o.Rate / 2); err != nil {
+	half, from := c.o.Rate/2, time.Now()
+	if err := c.setRate(ctx, half); err != nil {
 		return err
 	}
-	err := pause(ctx, spreadTime)
-	c.happened(excess.Event{Rate: c.o.Rate / 2})
+	by := time.Now().Add(c.o.spreadTime())
+	c.spread(ctx, half, from, by)
+	err := pause(ctx, time.Until(by))
+	c.happened(excess.Event{Rate: half})
 	err = errors.Join(err, pause(ctx, hold))
 	c.happened(excess.Event{Rate: c.o.Rate})
-	return errors.Join(err, c.setRate(c.o.Rate))
+	return errors.Join(err, c.setRate(ctx, c.o.Rate))
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -170,7 +197,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // longest is how long the episodes may take, with what workers need to start.
-func longestRun(all []episode) time.Duration {
+func (o *options) longestRun(all ...episode) time.Duration {
 	sum := time.Duration(0)
 	for _, e := range all {
 		most := time.Duration(0)
@@ -178,9 +205,11 @@ func longestRun(all []episode) time.Duration {
 			d := f.After + f.Hold
 			switch f.Kind {
 			case halved:
-				d += spreadTime
-			case killed:
+				d += o.spreadTime() + time.Second/2
+			case killed, noEtcd:
 				d += time.Second
+			case drained:
+				d += 3 * time.Second
 			}
 			most = max(most, d)
 		}
@@ -191,8 +220,6 @@ func longestRun(all []episode) time.Duration {
 
 func (f fault) String() string {
 	switch {
-	case f.Kind == halved:
-		return f.Kind.String()
 	case f.Owner:
 		return fmt.Sprintf("%v of the owner", f.Kind)
 	}

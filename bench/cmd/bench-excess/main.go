@@ -2,15 +2,16 @@
 // (--coordinator file:); a tenant asks each of them for more than its whole limit, and the clients count what they receive, slice by slice. That
 // count is the witness: it knows nothing of what the workers think they have let through.
 //
-// With --faults it breaks the workers while they serve: SIGKILL and a restart at the same address, SIGSTOP for up to ten seconds, both aimed at any
-// worker or at the owner of the limit, and a policy that is cut in half. After each episode all is mended and it is looked at how long the
-// cluster takes to deliver again.
+// With --faults it breaks the workers while they serve: SIGKILL and a restart at the same address, a drain and a restart, SIGSTOP for up to ten
+// seconds, each aimed at any worker or at the owner of the limit, and a policy that is cut in half. With --etcd that is the coordinator, and it is
+// killed, too. After each episode all is mended and it is looked at how long the cluster takes to deliver again.
 //
 //	go run ./bench/cmd/bench-excess                          # four workers, twenty seconds
 //	go run ./bench/cmd/bench-excess --workers 8 --seconds 10
 //	go run ./bench/cmd/bench-excess --faults 60 --seed 7     # some minutes
 //
-// Exit codes: 0 measured; 1 it could not run; 2 bad usage; 4 the bound was passed, or with --strict less was delivered than is due.
+// Exit codes: 0 measured; 1 it could not run; 2 bad usage; 4 the bound was passed, or nothing came any more after the last fault, or with
+// --strict less was delivered than is due.
 package main
 
 import (
@@ -38,6 +39,7 @@ type options struct {
 	Slice      time.Duration `json:"slice"`
 	Faults     int           `json:"faults"`
 	Seed       uint64        `json:"seed"`
+	Etcd       bool          `json:"etcd"`
 	Longest    time.Duration `json:"longest_pause"`
 
 	talon, dir, results string
@@ -71,6 +73,7 @@ func parse(args []string) (*options, error) {
 	fs.Float64Var(&o.Seconds, "seconds", 20, "length of the run without faults")
 	fs.DurationVar(&o.Slice, "slice", 5*time.Millisecond, "how finely clients count time")
 	fs.IntVar(&o.Faults, "faults", 0, "break workers so many times; the run takes as long as they need")
+	fs.BoolVar(&o.Etcd, "etcd", false, "an etcd, started for it, is the coordinator in place of a file")
 	fs.Uint64Var(&o.Seed, "seed", 1, "of the faults")
 	fs.DurationVar(&o.Longest, "longest-pause", 10*time.Second, "longest SIGSTOP")
 	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
@@ -126,10 +129,12 @@ func (o *options) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	c, err := newCluster(o, files, work, client)
+	c, err := newCluster(ctx, o, files, work, client)
+	if c != nil {
+		defer c.down()
+	}
 	if err != nil {
 		return 1, err
 	}
-	defer c.down()
 	return o.report(ctx, c)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,9 @@ import (
 // wantDelivered is what part of the rate must be delivered while more is asked for, and settleTime after all is mended.
 const wantDelivered = 0.95
 
+// patience is how long after the last fault the cluster is given to deliver at all.
+const patience = 5 * time.Second
+
 // outcome is what a run has shown.
 type outcome struct {
 	from, to int64 // ns, when all clients counted
@@ -33,13 +35,16 @@ type outcome struct {
 	planned  int
 	traffic  map[string]float64 // by prefix of a metric, per second
 	errors   int64
+	slowest  time.Duration // until a change of the policy was in force
+	unspread int
+	alive    float64 // the best second since all was mended for the last time
 }
 
 // Metrics of the workers about what they say to each other.
 const (
 	reports   = "talon_global_reports_total"
 	snapshots = "talon_global_snapshots_total"
-	peerBytes = "talon_peer_sent_bytes_total"
+	peerBytes = "talon_global_peer_bytes_total"
 )
 
 func (o *options) report(ctx context.Context, c *cluster) (int, error) {
@@ -47,8 +52,8 @@ func (o *options) report(ctx context.Context, c *cluster) (int, error) {
 	if err := c.up(ctx); err != nil {
 		return 1, err
 	}
-	text := fmt.Sprintf("%s\n%d workers of one ring, %d clients with %d connections each, on the same cores; R %.1f MB/s, B %.2f MB, b %.2f MB, snapshot TTL %v, slices of %v; %d faults, seed %d\n",
-		strings.TrimSpace(sheet.String()), o.Workers, o.Workers, o.Conns, float64(o.Rate)/1e6, float64(o.Burst)/1e6, float64(o.LocalBurst)/1e6, o.TTL, o.Slice, o.Faults, o.Seed)
+	text := fmt.Sprintf("%s\n%d workers of one ring, %d clients with %d connections each, on the same cores; R %.1f MB/s, B %.2f MB, b %.2f MB, snapshot TTL %v, slices of %v; %s; %d faults, seed %d\n",
+		strings.TrimSpace(sheet.String()), o.Workers, o.Workers, o.Conns, float64(o.Rate)/1e6, float64(o.Burst)/1e6, float64(o.LocalBurst)/1e6, o.TTL, o.Slice, c.coordinator(), o.Faults, o.Seed)
 	fmt.Print(text)
 	out, err := o.measure(ctx, c)
 	if err != nil {
@@ -67,7 +72,7 @@ func (o *options) report(ctx context.Context, c *cluster) (int, error) {
 		}
 		fmt.Println("appended to", name, "and drew", picture)
 	}
-	if !out.kept() || o.strict && !out.delivers() {
+	if !out.kept() || !out.lives() || o.strict && !out.delivers() {
 		return 4, nil
 	}
 	return 0, nil
@@ -75,11 +80,11 @@ func (o *options) report(ctx context.Context, c *cluster) (int, error) {
 
 // measure loads the cluster, breaks it if that is asked for, and judges what the clients received.
 func (o *options) measure(ctx context.Context, c *cluster) (*outcome, error) {
-	all := plan(rand.New(rand.NewPCG(o.Seed, 0)), o.Faults, o.Workers, o.Longest)
+	all := o.plan()
 	seconds := o.Seconds
 	const begin = time.Second // before the first fault, and to start clients in
 	if o.Faults > 0 {
-		seconds = math.Ceil((longestRun(all) + 3*begin).Seconds())
+		seconds = math.Ceil((o.longestRun(all...) + 3*begin + patience).Seconds())
 	}
 	var results []*load.Result
 	var loadErr error
@@ -93,7 +98,7 @@ func (o *options) measure(ctx context.Context, c *cluster) (*outcome, error) {
 	out := &outcome{planned: o.Faults, traffic: map[string]float64{}}
 	err := pause(ctx, 2*begin)
 	for _, e := range all {
-		if err != nil || time.Since(started).Seconds()+longestRun([]episode{e}).Seconds() > seconds {
+		if err != nil || time.Since(started).Seconds()+o.longestRun(e).Seconds() > seconds {
 			break // out of time: the table says how many were carried out
 		}
 		var t took
@@ -109,6 +114,7 @@ func (o *options) measure(ctx context.Context, c *cluster) (*outcome, error) {
 	for name, n := range c.counters(ctx, reports, snapshots, peerBytes) {
 		out.traffic[name] = (n - before[name]) / time.Since(started).Seconds()
 	}
+	out.slowest, out.unspread = c.slowest, c.unspread
 	out.judge(o, c, results)
 	return out, nil
 }
@@ -144,6 +150,10 @@ func (out *outcome) judge(o *options, c *cluster, results []*load.Result) {
 				break
 			}
 		}
+		out.alive = 0
+		for at := t.Mended; at+int64(lookTime) <= out.to; at += int64(50 * time.Millisecond) {
+			out.alive = max(out.alive, out.delivered(at, at+int64(lookTime)))
+		}
 	}
 }
 
@@ -162,6 +172,9 @@ func (out *outcome) delivered(from, to int64) float64 {
 
 // kept reports whether the bound held.
 func (out *outcome) kept() bool { return out.worst.Excess <= out.worst.Bound }
+
+// lives reports whether the cluster has delivered again after the last fault, however late: one that refuses for ever keeps every bound.
+func (out *outcome) lives() bool { return out.planned == 0 || out.alive >= wantDelivered }
 
 // delivers reports whether what was due was delivered: all the time, or after each episode.
 func (out *outcome) delivers() bool {
@@ -207,7 +220,7 @@ func (out *outcome) table(o *options) string {
 	if out.planned == 0 {
 		fmt.Fprintf(&b, "at least %.2f is due: %s\n", wantDelivered, word(out.delivers(), "SHORT"))
 	} else {
-		out.faultTable(&b)
+		out.faultTable(o, &b)
 	}
 	fmt.Fprintf(&b, "between workers: %.0f reports/s, %.0f snapshots/s", out.traffic[reports], out.traffic[snapshots])
 	if bytes, there := out.traffic[peerBytes]; there {
@@ -219,7 +232,7 @@ func (out *outcome) table(o *options) string {
 	return b.String()
 }
 
-func (out *outcome) faultTable(b *strings.Builder) {
+func (out *outcome) faultTable(o *options, b *strings.Builder) {
 	counts := map[string]int{}
 	var relief []float64
 	for _, t := range out.episodes {
@@ -234,11 +247,17 @@ func (out *outcome) faultTable(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nwell again (a second with %.2f of R begins) after a median of %.2f s; %d episodes of %d had less %v after all was mended: %s\n",
 		wantDelivered, bed.Median(relief), out.short(), len(out.episodes), settleTime, word(out.delivers(), "SHORT"))
+	if out.slowest > 0 {
+		fmt.Fprintf(b, "a change of the policy was in force after %v at most; %d answers without it after %v\n", out.slowest.Round(time.Millisecond), out.unspread, o.spreadTime())
+	}
+	if !out.lives() {
+		fmt.Fprintf(b, "DEAD: the best second after the last fault has %.3f of R\n", out.alive)
+	}
 	for i, t := range out.episodes {
 		if t.Due < wantDelivered {
 			fmt.Fprintf(b, "  short: episode %d delivered %.3f:", i+1, t.Due)
 			for _, f := range t.Faults {
-				fmt.Fprintf(b, " %v of %s for %v at %v;", f, id(f.Worker), f.Hold.Round(time.Millisecond), f.After.Round(time.Millisecond))
+				fmt.Fprintf(b, " %v (%s) for %v at %v;", f, id(f.Worker), f.Hold.Round(time.Millisecond), f.After.Round(time.Millisecond))
 			}
 			fmt.Fprintln(b)
 		}
@@ -255,7 +274,7 @@ func sortedKeys(m map[string]int) (keys []string) {
 
 func (out *outcome) record(o *options, sheet bed.Machine) map[string]any {
 	return map[string]any{"machine": sheet, "settings": o, "limit": out.limit, "worst": out.worst, "delivered": out.total, "by_second": out.rates,
-		"episodes": out.episodes, "per_second": out.traffic, "errors": out.errors, "kept": out.kept(), "delivers": out.delivers()}
+		"episodes": out.episodes, "per_second": out.traffic, "errors": out.errors, "policy_spread_s": out.slowest.Seconds(), "policy_unspread": out.unspread, "kept": out.kept(), "delivers": out.delivers()}
 }
 
 // MarshalJSON writes a relief that never came as null.
