@@ -81,7 +81,9 @@ func (g *GCRA) Charge(n, now int64) bool {
 	}
 }
 
-// Refund puts n >= 0 units back at now. It never lifts the bucket above its burst: what finds no room is lost.
+// Refund puts n >= 0 units back at now. It never lifts the bucket above its burst: what finds no room is lost. now is the newest time that has been
+// charged at: the word does not keep that, so an older one may bring back what has overflowed since, for those who are as late. (A Cell puts back at once what it
+// has just charged, at the same time.)
 func (g *GCRA) Refund(n, now int64) {
 	back, at := g.ticks(n, 0), g.tick(now)
 	for {
