@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed clean
+.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-excess cluster cluster-faults clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ run: build ## serve a sample tree and print what to try
 	@echo
 	@exec bin/talon serve --origin $(SAMPLE) --listen $(LISTEN) --admin $(ADMIN)
 
+cluster: build ## three workers that share a limit (COORDINATOR=etcd://host:port/prefix: under etcd)
+	$(GO) run ./cmd/mksample $(SAMPLE)
+	@exec examples/three-workers
+
 test: ## everything that needs only Go
 	$(GO) vet ./...
 	$(GO) test ./...
@@ -41,6 +45,9 @@ race: ## the same under the race detector (needs a C compiler)
 
 faults: ## break the machine under a worker (root, Linux, strace; it mounts, traces, sets sysctls, and gives all back)
 	TALON_FAULTS=1 $(GO) test -count=1 -v ./e2e/faults
+
+cluster-faults: ## break workers that share a limit, under a policy file and under etcd, while their clients count; some minutes
+	TALON_CLUSTER=1 $(GO) test -count=1 -timeout 15m -v ./e2e/cluster
 
 lint: ## gofmt, vet, staticcheck; golangci-lint where it is installed
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
@@ -85,6 +92,9 @@ bench-noisy: ## an aggressor's 512 connections beside tenants with weights; root
 
 bench-shed: ## three ways to turn away a tenant over its limit; root
 	$(GO) run ./bench/cmd/bench-shed $(BENCHFLAGS)
+
+bench-excess: ## how well several workers keep one limit; --faults breaks them meanwhile
+	$(GO) run ./bench/cmd/bench-excess $(BENCHFLAGS)
 
 bench-attack: ## well-behaved readers while 5,000, 1,000, 20,000 others attack; root
 	$(GO) run ./bench/cmd/bench-attack $(BENCHFLAGS)

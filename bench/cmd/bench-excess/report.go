@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -108,8 +109,8 @@ func (o *options) measure(ctx context.Context, c *cluster) (*outcome, error) {
 		out.episodes = append(out.episodes, t)
 	}
 	<-loaded
-	if err != nil || loadErr != nil {
-		return nil, fmt.Errorf("%w%w", err, loadErr)
+	if err := errors.Join(err, loadErr); err != nil {
+		return nil, err
 	}
 	for name, n := range c.counters(ctx, reports, snapshots, peerBytes) {
 		out.traffic[name] = (n - before[name]) / time.Since(started).Seconds()
