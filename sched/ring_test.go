@@ -298,6 +298,23 @@ func TestRingBoundEarnsNothing(t *testing.T) {
 	}
 }
 
+// A ring that slept while heavy tenants came on another knows a clock that is a thousand times too fast. Whoever comes to it then starts where V really is, and
+// not where it would be.
+func TestNewcomersStartWhereTheClockIs(t *testing.T) {
+	g := newRig(t, Config{Rings: 2, Rate: 1e9})
+	light, heavy, late := g.tenant(TenantConfig{Weight: 1}), g.tenant(TenantConfig{Weight: 1000}), g.tenant(TenantConfig{Weight: 1000})
+	g.start(1, light, 0, mib)
+	g.next(1) // at the pace of a weight of 1
+	g.start(0, heavy, 0, mib)
+	g.now += msec / 10
+	g.start(1, late, 1, mib)
+	g.r[0].turn(g.now)
+	g.r[1].turn(g.now)
+	if vt, v := late.vt.Load(), g.r[0].virtual(); vt > v {
+		t.Errorf("the newcomer's time is %d, V is %d", vt, v)
+	}
+}
+
 // TestDebtStays: overshoot is repaid, also over a rest.
 func TestDebtStays(t *testing.T) {
 	g := newRig(t, Config{Rate: 1e8, Rings: 4})
