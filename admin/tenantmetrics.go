@@ -160,8 +160,6 @@ func (l *Limiter) write(e *exposition, t *Tenancy, all counts) {
 		{"talon_global_reports_total", "counter", "Reports of use handed to the owners of limits.", float64(l.Reports)},
 		{"talon_global_report_retries_total", "counter", "Of these, how many were sent again.", float64(l.Retries)},
 		{"talon_global_reports_applied_total", "counter", "Reports taken in as owner.", float64(l.Applied)},
-		{"talon_global_peer_frames_total", "counter", "Frames sent to other workers.", float64(l.PeerFrames)},
-		{"talon_global_peer_bytes_total", "counter", "Bytes of them.", float64(l.PeerBytes)},
 		{"talon_global_snapshots_total", "counter", "Snapshots of limits put in force.", float64(l.Snapshots)},
 		{"talon_global_snapshots_late_total", "counter", "Snapshots too old to be acted upon when they came.", float64(l.Late)},
 		{"talon_global_views_expired_total", "counter", "Views of limits that grew too old in use.", float64(l.Expired)},

@@ -105,9 +105,6 @@ type Limiter struct {
 	Late      uint64 `json:"snapshots_late"`
 	Expired   uint64 `json:"views_expired"`
 	Applied   uint64 `json:"reports_applied"` // as owner
-
-	PeerFrames uint64 `json:"peer_frames_sent"` // to all other workers
-	PeerBytes  uint64 `json:"peer_bytes_sent"`
 }
 
 // violator is a row of /api/v1/violators.

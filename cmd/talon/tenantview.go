@@ -73,7 +73,7 @@ func limiterState(s *peerwire.Status, p *inForce) (own *admin.Limiter, limits ma
 	own = &admin.Limiter{
 		Worker: string(s.Worker), Epoch: s.Epoch, Alone: s.Alone, Ring: s.Ring, Members: len(s.Members), Acts: s.Acts,
 		Reports: s.Reporter.Reports, Retries: s.Reporter.Retries, Snapshots: s.Reporter.Snapshots, Late: s.Reporter.Late,
-		Expired: s.Reporter.Expired, Applied: s.Owner.Applied, PeerFrames: s.Wire.FramesOut, PeerBytes: s.Wire.BytesOut,
+		Expired: s.Reporter.Expired, Applied: s.Owner.Applied,
 	}
 	cells, owned := map[qos.Limit]*qos.CellStatus{}, map[qos.Limit]*qos.LimitStatus{}
 	for i := range s.Cells {

@@ -48,7 +48,7 @@ type outcome struct {
 const (
 	reports   = "talon_global_reports_total"
 	snapshots = "talon_global_snapshots_total"
-	peerBytes = "talon_global_peer_bytes_total"
+	peerBytes = `talon_peer_bytes_total{direction="out"}`
 )
 
 func (o *options) report(ctx context.Context, c *cluster) (int, error) {
