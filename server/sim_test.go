@@ -606,9 +606,13 @@ func (c *simClient) parse() (complete int, err error) {
 }
 
 // turnedAway reports whether the server had no place for the client, which it may
-// say as often as it counts.
+// say as often as it counts. A client that has asked for nothing can be told nothing else, and
+// may have gone before it has read all of it.
 func (c *simClient) turnedAway() bool {
-	stats := &c.s.loop.stats
+	stats, start := &c.s.loop.stats, []byte("HTTP/1.1 503 ")
+	if len(c.owed) == 0 && len(c.got) > 0 && !bytes.Contains(c.got, []byte("\r\n\r\n")) {
+		return stats.RefusedFiles+stats.RefusedBudget > 0 && bytes.HasPrefix(c.got, start[:min(len(start), len(c.got))])
+	}
 	return stats.RefusedFiles+stats.RefusedBudget > 0 && bytes.HasPrefix(c.got, []byte("HTTP/1.1 503 ")) && bytes.Contains(c.got, []byte("Connection: close\r\n"))
 }
 
