@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,16 +55,18 @@ func writeCopy(dir string, s State) error {
 	return replaceFile(filepath.Join(dir, copyName), text, 0o600)
 }
 
-// readBounded reads a file of at most so many bytes.
+// readBounded reads a file of at most so many bytes. It counts what it reads: a file's size is not the end of one that grows, and 0 for a device.
 func readBounded(name string, most int64) ([]byte, error) {
-	info, err := os.Stat(name)
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d: is it the right file?", name, info.Size(), most)
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: is it the right file?", name, most)
 	}
-	return os.ReadFile(name)
+	return text, err
 }
 
 // replaceFile puts a file in the place of another in one step, on the disk before it has the name. What reads meanwhile sees the one or the other.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/talon-worker/talon/policy"
@@ -19,13 +18,11 @@ import (
 // beside it (generations, worker epochs, the ring before) is kept in a ledger next to it, under a lock. The file detects no failures: a dead
 // owner's limits stay closed until whoever edits the peers raises ring_epoch.
 //
-// It is a Source and a Store. Its methods may be called from any goroutine.
+// It is a Source and a Store. Its methods may be called from any goroutine; Follow runs once.
 type File struct {
 	path string
 	now  func() time.Time
-
-	mu   sync.Mutex
-	said State // what Follow has last applied
+	said State // Follow's: what it has last applied
 }
 
 // OpenFile returns the coordinator of a policy file. It need not exist yet: then there is no policy, and everything is closed.
@@ -74,19 +71,14 @@ func (f *File) step(apply func(State)) error {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	said := f.said
-	f.mu.Unlock()
-	next, stale := said.after(next)
+	next, stale := f.said.after(next)
 	if len(stale) > 0 {
 		return fmt.Errorf("%s: older than what is in force (%s): not taken", f.path, strings.Join(stale, ", "))
 	}
-	if said.Policy != nil && said.same(&next) {
+	if f.said.Policy != nil && f.said.same(&next) {
 		return nil
 	}
-	f.mu.Lock()
 	f.said = next
-	f.mu.Unlock()
 	apply(next)
 	return nil
 }

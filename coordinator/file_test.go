@@ -122,6 +122,22 @@ func TestFileEpochsGrow(t *testing.T) {
 	}
 }
 
+// What has no end is not read to its end, whatever size it says it has.
+func TestReadBounded(t *testing.T) {
+	if _, err := readBounded("/dev/zero", 1000); err == nil || !strings.Contains(err.Error(), "more than 1000 bytes") {
+		t.Errorf("got %v", err)
+	}
+	name := filepath.Join(t.TempDir(), "f")
+	for _, n := range []int{0, 999, 1000, 1001} {
+		if err := os.WriteFile(name, make([]byte, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readBounded(name, 1000); (err == nil) != (n <= 1000) || err == nil && len(text) != n {
+			t.Errorf("%d bytes: %d, %v", n, len(text), err)
+		}
+	}
+}
+
 // A directory that nobody may write to is said, and how to mend it.
 func TestFileSaysThatItMustWrite(t *testing.T) {
 	f := OpenFile("/proc/self/status") // a readable file in a directory that takes no other
