@@ -276,3 +276,61 @@ func TestAloneHearsNobody(t *testing.T) {
 		t.Errorf("%d parcels, %+v, given back %d times", len(out.parcels), b.core.status(b.now).Owned, ended)
 	}
 }
+
+// A worker that will be given a ring owns nothing until it has one: however much is asked for, it admits its allowance and no more. Taken for alone, it would let
+// through the whole rate, beside every other worker that has just started.
+func TestRingedOwnsNothingBeforeItsRing(t *testing.T) {
+	p := egress(1e8, 1e7)
+	b := newBench(t)
+	b.core = freshCore(b.now)
+	b.core.ringed = true
+	check(t, b.set(p))
+	greedy := func(d int64) {
+		for end := b.now + d; b.now < end; b.now += ms / 4 {
+			for b.cell(p).Admit(10_000, b.now).Charged() {
+			}
+			b.cell(p).Await(0, 10_000, 10_000)
+			b.loop()
+		}
+	}
+	greedy(2000 * ms)
+	cfg := qos.DefaultConfig()
+	if used, most := b.cell(p).Used(), int64(cfg.BootstrapBytes); used > most || used == 0 {
+		t.Errorf("%d bytes were admitted in 2 s without a ring, at most %d may be", used, most)
+	}
+	if s := b.core.status(b.now); s.Acts || s.Alone || len(s.Owned) > 0 {
+		t.Errorf("acts %v, alone %v, owns %d", s.Acts, s.Alone, len(s.Owned))
+	}
+	done := make(chan error, 1)
+	b.in.rings = append(b.in.rings, ringChange{ringOf(5, "w1"), done})
+	b.step()
+	check(t, <-done)
+	greedy(3000 * ms)
+	if used := b.cell(p).Used(); used < 1e8 {
+		t.Errorf("%d bytes in 3 s as the only member of a ring, at 100 MB/s", used)
+	}
+}
+
+// The voters of the ring before are dead: nothing starts until an operator says so, of this very ring.
+func TestForcedRingActs(t *testing.T) {
+	b := newBench(t)
+	b.core = freshCore(b.now)
+	b.core.ringed = true
+	ring := ringOf(5, "w1")
+	ring.Replaces = []qos.Voting{{Epoch: 4, Voters: []qos.WorkerID{"w8", "w9"}}}
+	done := make(chan error, 1)
+	b.in.rings = append(b.in.rings, ringChange{ring, done})
+	b.step()
+	check(t, <-done)
+	for _, step := range []struct {
+		force   uint64
+		settled bool
+	}{{0, false}, {4, false}, {6, false}, {5, true}} {
+		b.in.force = step.force
+		b.step()
+		b.run(3000 * ms)
+		if s := b.core.status(b.now); s.Settled != step.settled {
+			t.Errorf("after forcing %d: settled %v, want %v", step.force, s.Settled, step.settled)
+		}
+	}
+}
