@@ -15,7 +15,7 @@ type Peers struct {
 	Trouble     string   `json:"coordinator_error,omitempty"` // why what it says now is not in force
 	Ring        uint64   `json:"ring_epoch"`
 	Members     []string `json:"members"`
-	Acts        bool     `json:"acts"`    // may act as an owner: a majority of the ring's voters has confirmed
+	Acts        bool     `json:"acts"`    // may act as an owner: a majority of the ring's voters has confirmed, or would if it asked them
 	Settled     bool     `json:"settled"` // the rings before this one are over
 	Peers       []Peer   `json:"peers"`
 	Wire        Wire     `json:"wire"`

@@ -30,7 +30,9 @@ type core struct {
 	started bool      // owns something, or may
 	ring    *qos.Ring // nil: alone, or, with ringed, none yet
 	before  *qos.Ring // the one that ring replaced, if it is known
-	asksAt  int64     // when the voters are asked next; math.MaxInt64 where there is nothing to ask
+	asksAt  int64     // when the voters are asked next, or a word of theirs begins to count; math.MaxInt64 where there is nothing to ask
+	uses    bool      // the tenure knows that a limit is in use here: qos.Owner.InUse at the last asking
+	chaseAt int64     // when they are asked next for the sake of what leaves
 
 	peers     map[qos.WorkerID]uint64 // incarnations of those that can be reached
 	leaving   []qos.HandOver          // for owners that cannot be reached yet
@@ -137,7 +139,7 @@ func (c *core) startAlone(now int64) {
 
 // tick lets everything happen that is due. What this worker tells itself arrives within the tick.
 func (c *core) tick(now int64) (next int64) {
-	if now >= c.asksAt {
+	if now >= c.asksAt || c.wakes(now) {
 		c.ask(now)
 	}
 	c.addressed = c.reporter.Poll(now, c.addressed[:0])
@@ -147,6 +149,9 @@ func (c *core) tick(now int64) (next int64) {
 	c.pushed = c.owner.Push(now, c.pushed[:0])
 	for i := range c.pushed {
 		c.inform(&c.pushed[i], now)
+	}
+	if c.wakes(now) { // by a report of this very worker
+		c.ask(now)
 	}
 	return max(min(c.reporter.Next(), c.owner.NextPush(), c.asksAt), now+1)
 }

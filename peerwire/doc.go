@@ -6,7 +6,7 @@
 // of it does is a value, core.step: (state, now, inputs) -> outputs, without clock, goroutine or lock, which tests drive in fake time. Everything
 // else reaches the loop through a mailbox: new policies, a new ring, what peers have sent, a question for the status.
 //
-// The loop sleeps until the earliest of Reporter.Next, Owner.NextPush and the next question to the voters. A ring that has something urgent wakes it
+// The loop sleeps until the earliest of Reporter.Next, Owner.NextPush and the next question to the voters (none while nothing that the worker owns is in use). A ring that has something urgent wakes it
 // (qos.Ledger.OnUrgent): one atomic load while the loop is awake, and one wake-up of a thread, about 10 us of the ring's time, while it
 // sleeps. After a turn that was urgent the loop rests for a millisecond and looks by itself, so that rings of a busy worker pay only the load. No ring
 // ever waits for the loop.

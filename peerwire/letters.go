@@ -16,6 +16,8 @@ func (c *core) meet(p presence, now int64) {
 		return
 	}
 	c.peers[p.peer] = p.epoch
+	c.tenure.Met(p.peer, p.epoch)
+	c.mayAct(now)
 	c.handOver(now)
 }
 

@@ -79,11 +79,9 @@ func (c *core) adopt(r *qos.Ring, now int64) {
 	c.leaveBy = c.tenure.Until()
 	c.tenure.Learn(r)
 	c.before, c.ring, c.started = c.ring, r, true
-	c.asksAt = math.MaxInt64
+	c.uses = false
 	members := len(r.Members())
-	if r.Index(c.self) >= 0 {
-		c.asksAt = now
-	} else {
+	if r.Index(c.self) < 0 {
 		members = 0 // it serves, but is not one of them
 	}
 	before := r.Replaces()
@@ -95,7 +93,8 @@ func (c *core) adopt(r *qos.Ring, now int64) {
 	c.reporter.SetRing(r.Epoch(), members, func(l qos.Limit) qos.WorkerID { return c.ownerOf(r, l) }, now)
 	c.changed = true
 	if c.leaving = c.owner.Export(nil); len(c.leaving) > 0 {
-		c.asksAt = now // also by one that is no member any more: what leaves waits for the voters' word
+		c.chaseAt = now
+		c.planAsk()
 	}
 	c.handOver(now)
 	early := c.tooEarly
@@ -111,11 +110,11 @@ func (c *core) ownerOf(r *qos.Ring, l qos.Limit) qos.WorkerID {
 
 // ask puts this worker's question to the voters whose word is due, and to itself at once if it is one.
 func (c *core) ask(now int64) {
-	c.voters = c.tenure.Poll(now, c.voters[:0])
-	pause := int64(c.cfg.Confirm) / 5
+	c.uses = c.owner.InUse(now)
+	c.voters = c.tenure.Poll(now, c.uses, c.voters[:0])
 	if len(c.leaving) > 0 {
 		c.voters = c.tenure.Chase(now, c.voters)
-		pause /= 10
+		c.chaseAt = now + int64(c.cfg.Confirm)/50
 	}
 	a := c.tenure.Ask(now)
 	for _, id := range c.voters {
@@ -126,11 +125,21 @@ func (c *core) ask(now int64) {
 			c.tenure.Answered(now, answer)
 		}
 	}
-	if c.asksAt = now + pause; len(c.leaving) == 0 && c.ring.Index(c.self) < 0 {
-		c.asksAt = math.MaxInt64
-	}
 	c.mayAct(now)
 	c.handOver(now)
+}
+
+// wakes reports whether something that this worker owns is in use, and it has asked nobody as yet.
+func (c *core) wakes(now int64) bool { return !c.uses && c.ring != nil && c.owner.InUse(now) }
+
+// planAsk sets when to ask next. One that is no member any more asks too while something leaves it: that waits for the voters' word.
+func (c *core) planAsk() {
+	c.asksAt = math.MaxInt64
+	if len(c.leaving) > 0 {
+		c.asksAt = min(c.chaseAt, c.tenure.Next(c.uses))
+	} else if c.ring.Index(c.self) >= 0 {
+		c.asksAt = c.tenure.Next(c.uses)
+	}
 }
 
 // mayAct tells the owner what the voters have said.
@@ -142,4 +151,5 @@ func (c *core) mayAct(now int64) {
 	if c.tenure.Open(now) {
 		c.owner.Settle(now)
 	}
+	c.planAsk()
 }

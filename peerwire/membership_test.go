@@ -3,6 +3,8 @@ package peerwire
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -115,11 +117,79 @@ func TestRingOfOneVotes(t *testing.T) {
 		t.Errorf("%+v, want go", d)
 	}
 	b.cell(p).Await(0, 0, 0)
-	b.run(1000 * ms)
+	b.run(10_000 * ms) // the meter is forgotten, and 4 F later nobody is asked any more
 	steps := b.steps
 	b.run(10_000 * ms)
-	if n := b.steps - steps; n > 10*11 || !b.core.status(b.now).Acts {
-		t.Errorf("%d steps in 10 idle seconds, acts %v; want the ten questions a second", n, b.core.status(b.now).Acts)
+	if n := b.steps - steps; n > 0 || !b.core.status(b.now).Acts {
+		t.Errorf("%d steps in 10 idle seconds, acts %v; want none, and ready", n, b.core.status(b.now).Acts)
+	}
+}
+
+// TestSilentUntilTheFirstKey is the story of three workers whose tenant is idle: once the voters have noted everybody, not a frame goes between them. Then a worker that is not
+// the owner gets its first request above the allowance. The owner is confirmed a round trip after the report, and the report's second try is granted.
+func TestSilentUntilTheFirstKey(t *testing.T) {
+	p := iops(1000, 100)
+	f := newFakeNet(t, 3, 1, p)
+	for range 4000 {
+		f.pass(ms, idle, 1)
+	}
+	frames := f.frames
+	for range 4000 {
+		f.pass(ms, idle, 1)
+	}
+	if n := f.frames - frames; n > 0 {
+		t.Errorf("%d frames in four seconds in which nothing is used", n)
+	}
+	owner := f.byID[f.cores[0].core.ownerOf(f.cores[0].core.ring, p.Limit())]
+	user := f.cores[(slices.Index(f.cores, owner)+1)%3]
+	if owner.core.owner.Acts(f.now) || !owner.core.status(f.now).Acts || !owner.core.status(f.now).Settled {
+		t.Fatalf("an idle owner is confirmed, or does not look ready: %+v", owner.core.status(f.now))
+	}
+	user.queued = 50
+	asked, acts, served := int64(0), int64(0), int64(0)
+	for from := f.now; f.now < from+50*ms && served == 0; {
+		f.pass(ms/20, idle, 1)
+		if asked == 0 && owner.core.uses {
+			asked = f.now
+		}
+		if acts == 0 && owner.core.owner.Acts(f.now) {
+			acts = f.now
+		}
+		if user.queued == 0 {
+			served = f.now - from
+		}
+	}
+	trip := 2 * (2*f.delay + int64(rest) + ms/4) // both ways, and both loops may be at rest
+	if asked == 0 || acts == 0 || acts-asked > trip {
+		t.Errorf("asked at %d, acts at %d: want it within a round trip of %d", asked, acts, trip)
+	}
+	if served == 0 || served > 15*ms {
+		t.Errorf("all that waited was served after %d ns, want it within the second try of the report", served)
+	}
+	f.judge()
+}
+
+// A voter that was started again is asked when it can be reached, by those too that have been silent for long: else their first key would wait F.
+func TestSilentMembersAreNotedByARestartedVoter(t *testing.T) {
+	f := newFakeNet(t, 3, 1, iops(1000, 100))
+	for range 3000 {
+		f.pass(ms, idle, 1)
+	}
+	for _, k := range f.cores[:2] { // most voters
+		f.boot(k)
+		check(t, f.ring(k, 1, f.cores))
+	}
+	silent := f.cores[2].core
+	f.meetAll()
+	if silent.status(f.now).Acts {
+		t.Error("looks ready, though most voters have forgotten it")
+	}
+	frames := f.frames
+	for range 3000 {
+		f.pass(ms, idle, 1)
+	}
+	if s := silent.status(f.now); !s.Acts || silent.asksAt != math.MaxInt64 || f.frames == frames {
+		t.Errorf("%d frames, acts %v, asks again at %d", f.frames-frames, s.Acts, silent.asksAt)
 	}
 }
 

@@ -12,7 +12,7 @@ type Status struct {
 	Alone   bool           // no peers have been named: this worker owns everything
 	Newest  uint64         // the highest ring epoch that any voter has answered with: above Ring, the coordinator has news for this worker
 	Members []qos.WorkerID // of the ring; the caller must not change them
-	Acts    bool           // this worker may act as owner now: a majority of the ring's voters has confirmed
+	Acts    bool           // this worker may act as owner: a majority of the ring's voters has confirmed, or, where nothing that it owns is in use and so nobody is asked, would
 	Settled bool           // and may start limits that nobody has handed over
 
 	Policies int               // in force
@@ -54,6 +54,7 @@ func (c *core) status(now int64) Status {
 	}
 	if c.ring != nil {
 		s.Ring, s.Newest, s.Members, s.Settled = c.ring.Epoch(), c.tenure.Newest(), c.ring.Members(), c.tenure.Open(now)
+		s.Acts = s.Acts || !c.owner.InUse(now) && c.tenure.Ready(now)
 	}
 	return s
 }

@@ -37,8 +37,9 @@
 //
 // The control loop sleeps until the earlier of Reporter.Next and Owner.NextPush, or until Reporter.Urgent (Ledger.OnUrgent tells it). It sends what Reporter.Poll and Owner.Push hand
 // out, gives reports to Owner.Apply and its snapshots, or Owner.Redirect, back to the reporter, and what arrives to Reporter.Apply and Redirected.
-// A new ring goes to Owner.SetRing, then Reporter.SetRing; what Owner.Export hands out goes to the next owners' Import once Tenure.SeenOff says so. What Tenure says goes
-// to Owner.Confirm and Settle. Policies go to Ledger.SetPolicy and Owner.SetPolicy. At the end Reporter.Flush, and on until Done.
+// Tenure.Poll is told whether the owner is in use (Owner.InUse); while it is not, nobody is asked. What Tenure says goes to Owner.Confirm and Settle.
+// A new ring goes to Owner.SetRing, then Reporter.SetRing; what Owner.Export hands out goes to the next owners' Import once Tenure.SeenOff says so.
+// Policies go to Ledger.SetPolicy and Owner.SetPolicy. At the end Reporter.Flush, and on until Done.
 //
 // # Limits
 //

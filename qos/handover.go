@@ -75,6 +75,7 @@ func (o *Owner) Import(h *HandOver, now int64) Refusal {
 	own := *h
 	own.Reporters = slices.Clone(h.Reporters)
 	k.parts[h.Part] = &own
+	o.use(now) // whoever hands it over has used it
 	for _, p := range k.parts {
 		if p == nil {
 			return Accepted

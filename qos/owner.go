@@ -22,6 +22,7 @@ type Owner struct {
 	until   int64 // acts before this
 	barred  bool  // Push could not act since the last Confirm
 	settled int64 // limits gained in this ring start here, exhausted; never before Settle
+	idleAt  int64 // until then it is in use though nothing is metered; see InUse
 
 	limits  map[Limit]*owned
 	recent  *owned // that find has found, of limit sought and still in limits
@@ -158,7 +159,7 @@ func (o *Owner) SetRing(epoch, before uint64, owns func(Limit) bool, now int64) 
 	for _, k := range o.limits { // any order: each by itself
 		k.parts = nil
 	}
-	o.ring, o.owns, o.settled, o.until, o.barred = epoch, owns, never, never, false
+	o.ring, o.owns, o.settled, o.until, o.barred, o.idleAt = epoch, owns, never, never, false, never
 }
 
 // ordered returns the meters by the order in which they were made.
@@ -184,6 +185,14 @@ func (o *Owner) Settle(now int64) {
 
 // Acts reports whether the owner may act at now.
 func (o *Owner) Acts(now int64) bool { return o.ring != 0 && now < o.until }
+
+// InUse reports whether the owner needs its confirmation: it meters a limit, or has forgotten one lately, or was asked to by a report that it had to refuse. An owner
+// that is not in use may fall silent towards the voters. (By what the ring gives it alone, nearly every worker would have to ask all the
+// time where there are more tenants than workers.)
+func (o *Owner) InUse(now int64) bool { return o.agenda.len() > 0 || now < o.idleAt }
+
+// use keeps the owner in use for 4 F: a tenant that comes a little less often than its meter lives does not find a silent owner each time.
+func (o *Owner) use(now int64) { o.idleAt = now + 4*int64(o.cfg.Confirm) }
 
 // Apply takes a report and answers it. The snapshot is valid only with Accepted; any other refusal has changed nothing.
 func (o *Owner) Apply(u *UsageReport, now int64) (RateSnapshot, Refusal) {
@@ -242,10 +251,13 @@ func (o *Owner) meterFor(u *UsageReport, now int64) (*meter, Refusal) {
 	if u.RingEpoch != o.ring {
 		return nil, OtherRing
 	}
+	k := o.find(u.Key.Limit())
 	if !o.Acts(now) {
+		if k != nil && k.policy != nil && !o.InUse(now) && o.ring != 0 && o.owns(u.Key.Limit()) {
+			o.use(now)
+		}
 		return nil, NotOwner
 	}
-	k := o.find(u.Key.Limit())
 	if k == nil || k.policy == nil || k.policy.Generation < u.Key.Generation {
 		if !o.owns(u.Key.Limit()) {
 			return nil, NotOwner

@@ -18,7 +18,7 @@ func (o *Owner) Push(now int64, out []RateSnapshot) []RateSnapshot {
 		var left bool
 		before := len(out)
 		out, left = o.drain(m, now, out)
-		if o.evict(m) {
+		if o.evict(m, now) {
 			continue
 		}
 		switch m.at = m.next(now); {
@@ -135,11 +135,12 @@ func (o *Owner) plan(m *meter, now int64) {
 }
 
 // evict forgets a meter of which there is nothing to remember. It starts again at most as full as it was, so that eviction never grants.
-func (o *Owner) evict(m *meter) bool {
+func (o *Owner) evict(m *meter, now int64) bool {
 	if !m.idle() {
 		return false
 	}
 	o.retire(o.limits[m.limit])
+	o.use(now)
 	o.Stats.Evicted++
 	return true
 }

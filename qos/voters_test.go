@@ -33,6 +33,8 @@ type elector struct {
 	since  []uint64 // for each place: see Tenure.MayAct
 	epoch  uint64
 	paused bool
+	uses   bool     // something that it owns is in use, or may be
+	onAsk  func()   // called for each voter asked
 	leaves []letter // keys to be handed over when the ring before is seen off
 }
 
@@ -56,7 +58,7 @@ func newElectorate(n int, places int, members []WorkerID) *electorate {
 	}
 	e.rings = []*Ring{first}
 	for _, id := range e.ids {
-		w := &elector{id: id, rate: 1}
+		w := &elector{id: id, rate: 1, uses: true}
 		e.route = append(e.route, len(e.workers))
 		e.workers = append(e.workers, w)
 		e.start(w)
@@ -175,7 +177,10 @@ func (e *electorate) poll() {
 			continue
 		}
 		now := w.clock(e.now)
-		for _, id := range w.tenure.Poll(now, nil) {
+		for _, id := range w.tenure.Poll(now, w.uses, nil) {
+			if w.onAsk != nil {
+				w.onAsk()
+			}
 			e.wire = append(e.wire, letter{at: e.now, from: i, to: e.route[slices.Index(e.ids, id)], ask: w.ask(now), handed: -1})
 		}
 	}
@@ -330,7 +335,7 @@ func randomElection(seed uint64) error {
 		case 0:
 			if zombies && len(e.workers) < 3*n { // the old one lives on, and gets the answers to what it asks
 				e.route[i] = len(e.workers)
-				w = &elector{id: w.id, rate: w.rate}
+				w = &elector{id: w.id, rate: w.rate, uses: true}
 				e.workers = append(e.workers, w)
 			}
 			e.start(w)
@@ -341,6 +346,8 @@ func randomElection(seed uint64) error {
 			}
 		case 1:
 			w.paused = !w.paused
+		case 8, 9:
+			w.uses = !w.uses // what it owns is used no more, or again
 		case 2, 3, 4, 5: // it may skip some
 			heard[i] += rnd.IntN(len(e.rings) - heard[i])
 			if !w.paused {
@@ -402,7 +409,7 @@ func (e *electorate) heal() error {
 			w.paused = true // for ever
 			continue
 		}
-		w.paused = false
+		w.paused, w.uses = false, true
 		w.learn(e, e.rings[len(e.rings)-1])
 	}
 	for range 20 {
@@ -469,19 +476,36 @@ func TestConfirmationCountsFromTheAsking(t *testing.T) {
 	}
 }
 
-func TestPollAsksAFifthOfFApartAndOnlyThoseThatMatter(t *testing.T) {
+func TestPollAsksHalfOfFApartAndOnlyThoseThatMatter(t *testing.T) {
 	tenure := NewTenure("worker-0", 1, testConfirm)
 	old := ringOf(t, 1, letters("ab"))
 	tenure.Learn(ringOf(t, 2, workers(2), old.Replaced(true)...))
-	if got := tenure.Poll(0, nil); len(got) != 4 {
-		t.Errorf("asks %q, want both rings' voters", got)
-	}
-	if got := tenure.Poll(199, nil); len(got) != 0 {
-		t.Errorf("asks %q again before F/5", got)
-	}
-	tenure.Answered(200, Answer{"a", 1, 1, 2, 0})
-	if got := tenure.Poll(200, nil); len(got) != 2 {
-		t.Errorf("asks %q, though ring 1 is over", got)
+	for _, step := range []struct {
+		answers []Answer
+		now     int64
+		asks    int
+		why     string
+	}{
+		{nil, 0, 4, "both rings' voters"},
+		{nil, 199, 0, "not again before F/5"},
+		{[]Answer{{"a", 1, 1, 2, 0}}, 200, 2, "ring 1 is over"},
+		{[]Answer{{"worker-0", 1, 1, 2, 200}}, 399, 0, ""},
+		{nil, 400, 1, "the one that has confirmed has F/2"},
+		{[]Answer{{"worker-1", 1, 1, 1, 400}}, 600, 1, "the other knows an older ring"},
+		{[]Answer{{"worker-1", 1, 1, 2, 600}, {"worker-0", 1, 1, 2, 200}}, 699, 0, ""},
+		{nil, 700, 1, "F/2 after it was asked"},
+		{[]Answer{{"worker-0", 1, 1, 2, 200}}, 900, 1, "an answer to what it was asked before"},
+		{nil, 1100, 2, "both"},
+	} {
+		for _, a := range step.answers {
+			tenure.Answered(step.now, a)
+		}
+		if next := tenure.Next(true); step.asks > 0 && next > step.now || step.asks == 0 && next <= step.now {
+			t.Errorf("at %d: next at %d, %d are due", step.now, next, step.asks)
+		}
+		if got := tenure.Poll(step.now, true, nil); len(got) != step.asks {
+			t.Errorf("at %d: asks %q, want %d: %s", step.now, got, step.asks, step.why)
+		}
 	}
 }
 
@@ -567,7 +591,7 @@ func TestAVoterThatWasStartedAgainCountsAnew(t *testing.T) {
 	}
 	older := slices.Index(e.ids, e.rings[0].Members()[e.rings[0].Owner(e.places[0])])
 	a, b := (older+1)%3, (older+2)%3
-	w := &elector{id: e.ids[older], rate: 1}
+	w := &elector{id: e.ids[older], rate: 1, uses: true}
 	newer := len(e.workers)
 	e.workers, e.route[older] = append(e.workers, w), newer
 	e.start(w)
@@ -619,7 +643,7 @@ func TestNothingIsHandedOverWhileASuccessorCouldAct(t *testing.T) {
 	}
 	older := slices.Index(e.ids, e.rings[0].Members()[e.rings[0].Owner(e.places[0])])
 	heir := (older + 1) % 5
-	w := &elector{id: e.ids[older], rate: 1}
+	w := &elector{id: e.ids[older], rate: 1, uses: true}
 	newer := len(e.workers)
 	e.workers, e.route[older] = append(e.workers, w), newer
 	e.start(w)

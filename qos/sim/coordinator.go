@@ -164,8 +164,7 @@ func (w *World) learnRing(k *worker, local int64) {
 	k.tenure.Learn(r)
 	k.epochR, k.learned = r.Epoch(), w.now
 	owners := w.coord.owners[k.shownR]
-	k.owns, k.member = slices.Contains(owners, k.index), r.Index(k.id) >= 0
-	k.asks = local
+	k.member, k.chases = r.Index(k.id) >= 0, local
 	k.owner.SetRing(r.Epoch(), r.Replaces(), func(l qos.Limit) bool { return owners[w.limitOf(l)] == k.index }, local)
 	w.mayAct(k, local)
 	members := len(r.Members())

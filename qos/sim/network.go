@@ -97,6 +97,7 @@ func post[T any](w *World, k, to *worker, kind kind, box *pool[T], body *T, byte
 	case k.index == to.index:
 	case kind == anAsk || kind == anAnswer:
 		w.result.Votes++
+		w.result.Bytes += int64(bytes)
 	default:
 		w.result.Messages++
 		w.result.Bytes += int64(bytes)
@@ -149,5 +150,6 @@ func (w *World) arrive(k *worker, e *event) {
 		w.answers.drop(e.arg)
 		w.mayAct(k, local)
 		w.handAway(k)
+		w.setTimer(k)
 	}
 }

@@ -56,6 +56,7 @@ const (
 	Queued
 	Dropped
 	Flushed
+	Woken
 	numBranches
 )
 
@@ -63,6 +64,7 @@ var branchNames = [...]string{
 	Unlimited: "rule 12: counted, not limited", Allowance: "rule 9: charged without a fresh view", ColdStart: "rule 11: new owner starts exhausted",
 	HandOver: "rule 11: state handed over", Exhausted: "rule 13: exhausted snapshot", Queued: "rule 5: a place kept in the queue",
 	Dropped: "rule 12: policy removed", Flushed: "rule 16: flushed and acknowledged",
+	Woken: "rule 10: silent owner asks its voters again",
 }
 
 func (b Branch) String() string { return branchNames[b] }
@@ -74,8 +76,8 @@ type Result struct {
 	Virtual  int64  // ns
 	Events   int64
 	Messages int64 // between workers, about limits
-	Votes    int64 // asks and answers between them: by worker, however many limits there are
-	Bytes    int64
+	Votes    int64 // asks and answers between them: by owner, however many limits it has in use
+	Bytes    int64 // of both
 	Reports  int64
 	Pushes   int64
 	Exports  int64

@@ -49,9 +49,10 @@ type worker struct {
 	shown    []int    // for each limit, the newest policy version, likewise
 	version  []int    // for each limit, newest policy version taken in; -1 none
 	draining bool     // shuts down
-	owns     bool     // some limit of the ring is this worker's
 	member   bool     // of the ring
-	asks     int64    // local time of the next round of asks
+	uses     bool     // what it told the tenure last: Owner.InUse
+	asks     int64    // local time of the next ask, or of the next word that begins to count; forever if there is none
+	chases   int64    // local time of the next ask for the sake of what is to be handed over
 	since    []uint64 // for each limit, the ring in which its state here was last acted upon; see Tenure.MayAct
 	epochR   uint64   // ring epoch of the owner's state machine
 	learned  int64    // real time when it learned of that
@@ -133,7 +134,7 @@ func (w *World) boot(slot, index int32) error {
 	confirm := int64(s.Config.Confirm)
 	k.voter, k.tenure = qos.NewVoter(k.id, k.epoch, local, confirm), qos.NewTenure(k.id, k.epoch, confirm)
 	k.since = make([]uint64, len(s.Limits))
-	k.epochR, k.asks, k.owns, k.member, k.draining = 0, 0, false, false, false
+	k.epochR, k.asks, k.uses, k.member, k.draining = 0, forever, false, false, false
 	for i := range k.version {
 		k.version[i] = -1
 	}
@@ -161,7 +162,7 @@ func (w *World) boot(slot, index int32) error {
 // control is the worker's control loop: everything that is due goes out, and the timer is set.
 func (w *World) control(k *worker) {
 	local := k.clock.read(w.now)
-	if k.asking() && local >= k.asks { // first: the owner may act again because of it
+	if local >= k.asks { // first: the owner may act again because of it
 		w.askVoters(k, local)
 	}
 	if k.reporter.Urgent() || k.reporter.Next() <= local {
@@ -185,10 +186,7 @@ func (w *World) control(k *worker) {
 
 // setTimer asks for the next turn of the control loop.
 func (w *World) setTimer(k *worker) {
-	at := min(k.reporter.Next(), k.owner.NextPush())
-	if k.asking() {
-		at = min(at, k.asks)
-	}
+	at := min(k.reporter.Next(), k.owner.NextPush(), k.asks)
 	if at == forever || k.wakeAt != forever && at >= k.wakeFor {
 		return
 	}
@@ -216,12 +214,23 @@ func (w *World) reported(k *worker, l *letter[qos.UsageReport], local int64) {
 	if why != qos.Accepted {
 		d := k.owner.Redirect(r, why)
 		post(w, k, w.workers[l.from], aRedirect, &w.redirects, &d, answerBytes)
+		w.wake(k, local)
 		return
 	}
 	w.checkApplied(k, l, &s, local)
 	w.checkIssued(k, &s, local)
 	post(w, k, w.workers[l.from], aSnapshot, &w.snapshots, &s, snapshotBytes+len(s.Key.Tenant))
+	w.wake(k, local)
 	if k.owner.NextPush() != forever {
+		w.setTimer(k)
+	}
+}
+
+// wake lets a worker ask its voters that has asked nobody until now.
+func (w *World) wake(k *worker, local int64) {
+	if !k.uses && k.owner.InUse(local) {
+		w.result.Branches[Woken]++
+		w.askVoters(k, local)
 		w.setTimer(k)
 	}
 }
@@ -254,38 +263,40 @@ func (w *World) handed(k *worker, h *qos.HandOver, local int64) {
 		i := w.limitOf(h.Limit)
 		w.limits[i].handed = k.life.n
 		k.since[i] = max(k.since[i], h.FromRing)
+		w.wake(k, local)
 	}
 	w.setTimer(k)
 }
 
 // askVoters sends the asks that are due.
 func (w *World) askVoters(k *worker, local int64) {
-	w.asked = k.tenure.Poll(local, w.asked[:0])
-	pause := int64(w.setup.Config.Confirm) / 5
-	switch {
-	case k.owner.Leaves():
+	k.uses = k.owner.InUse(local)
+	w.asked = k.tenure.Poll(local, k.uses, w.asked[:0])
+	if k.owner.Leaves() {
 		w.asked = k.tenure.Chase(local, w.asked)
-		pause /= 10
-	case !k.owns:
-		pause *= 5 // seldom: it only has to be known
+		k.chases = local + int64(w.setup.Config.Confirm)/50
 	}
 	a := letter[qos.Ask]{from: k.slot, body: k.tenure.Ask(local)}
 	for _, id := range w.asked {
 		send(w, k, id, anAsk, &w.asks, &a, answerBytes)
 	}
-	k.asks = local + pause
 	w.mayAct(k, local)
 	w.handAway(k)
 }
 
-// asking reports whether the voters' word is needed: to act, to hand over, or to be noted in time by one that may own something in the next ring.
-func (k *worker) asking() bool { return k.member || k.owner.Leaves() }
-
-// mayAct tells the owner what the voters have said.
+// mayAct tells the owner what the voters have said. The voters' word is needed to act, to hand over, and to be noted in time by one that may own something
+// in use later.
 func (w *World) mayAct(k *worker, local int64) {
 	k.owner.Confirm(k.tenure.Until())
 	if k.tenure.Open(local) {
 		k.owner.Settle(local)
+	}
+	k.asks = forever
+	if k.member || k.owner.Leaves() {
+		k.asks = k.tenure.Next(k.uses)
+	}
+	if k.owner.Leaves() {
+		k.asks = min(k.asks, k.chases)
 	}
 }
 
