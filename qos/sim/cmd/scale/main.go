@@ -28,7 +28,7 @@ func main() {
 	quick := flag.Bool("quick", false, "only up to 1,000 workers and 1,000 keys")
 	flag.Parse()
 	out := tabwriter.NewWriter(os.Stdout, 2, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "workers\tkeys\tshape\twanted/R\tmessages/s\tof a key\tKiB/s\tns/report\tdelivered\tideal\texcess/bound\tGLOBAL delivered\tits messages/s\t")
+	fmt.Fprintln(out, "workers\tkeys\tshape\twanted/R\tmessages/s\tof them asks\tof a key\tKiB/s\tns/report\tdelivered\tideal\texcess/bound\tGLOBAL delivered\tits messages/s\t")
 	var lines []point
 	all := loads(*quick)
 	for i, l := range all {
@@ -39,8 +39,8 @@ func main() {
 			os.Exit(1)
 		}
 		delivered, messages := l.Global(globalSync, 2e9)
-		fmt.Fprintf(out, "%d\t%d\t%v\t%.2f\t%.0f\t%.1f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.3f\t%.0f\t\n", l.Workers, l.Keys, l.Shape, float64(l.Wanted)/100,
-			row.Messages, row.Messages/float64(l.Keys), row.Bytes/1024, ownerCost(l), row.Delivered, row.Ideal, row.Excess, delivered, messages)
+		fmt.Fprintf(out, "%d\t%d\t%v\t%.2f\t%.0f\t%.0f\t%.1f\t%.0f\t%.0f\t%.3f\t%.3f\t%.3f\t%.3f\t%.0f\t\n", l.Workers, l.Keys, l.Shape, float64(l.Wanted)/100,
+			row.Messages, row.Votes, row.Messages/float64(l.Keys), row.Bytes/1024, ownerCost(l), row.Delivered, row.Ideal, row.Excess, delivered, messages)
 		if l.Keys == 1 && l.Wanted == 200 && l.Shape == sim.Uniform && !l.Bytes && l.Rate > 1000 {
 			lines = append(lines, point{l.Workers, row.Delivered, delivered})
 		}
