@@ -245,7 +245,7 @@ func (r *Reporter) total(c *Cell) Total {
 func (r *Reporter) saying(c *Cell) said {
 	need, _ := c.waiting()
 	more := said{wanted: c.refused.Load(), need: need, dead: c.rep.sentMore.dead}
-	if c.view.Load().expires == never && c.rep.holds() {
+	if c.view.Load().expires == never && c.rep.holds() && more.dead.Compare(c.rep.held) < 0 { // what has been said is repeated, not outdone: there would be no end to it
 		more.dead = c.rep.dead
 	}
 	more.final = r.flush && (c.rep.dead == c.rep.seen || !c.rep.holds())

@@ -222,5 +222,9 @@ var mutants = []mutant{
 		name: "early reports in each round trip", file: "reporter.go",
 		old: "	return rep.earlyFrom\n", new: "	return rep.sentAt + int64(r.cfg.SyncMin)/4\n",
 		tests: "TestEarlyReportsKeepThePace",
+	}, {
+		name: "a goodbye that is outdone", file: "reporter.go",
+		old: " && more.dead.Compare(c.rep.held) < 0 {", new: " {",
+		tests: "TestGoodbyeThatIsRepeatedEnds",
 	},
 }
