@@ -58,9 +58,10 @@ func (r *Reporter) acknowledge(c *Cell, s *RateSnapshot, now int64) {
 	if s.AckSequence >= rep.sequence && rep.sentMore.dead.Compare(rep.told) > 0 {
 		rep.told = rep.sentMore.dead
 	}
-	if s.Remaining > 0 {
-		rep.held = s.Mark
+	if s.Remaining > 0 || rep.missed && !s.Queued { // that there is nothing in this one does not say that nothing is kept for one that never came
+		rep.held, rep.missed = s.Mark, false
 	}
+	rep.missed = rep.missed || s.Queued
 	rep.seen, rep.queued = s.Mark, s.Queued
 	rep.acked.Charged = max(rep.acked.Charged, s.Acknowledged.Charged)
 	rep.acked.Refunded = max(rep.acked.Refunded, s.Acknowledged.Refunded)

@@ -271,6 +271,8 @@ func (r *Reporter) report(c *Cell, now int64, u *UsageReport) {
 	}
 	r.sample(c, total.Charged+more.wanted, now)
 	r.pace(c, used)
+	rep.missed = rep.missed || rep.open && !rep.leaves
+	rep.leaves = leaving && rep.dead.Compare(rep.held) >= 0
 	rep.sent, rep.sentMore, rep.sentAt, rep.open, rep.queued = total, more, now, true, false
 	rep.tries++
 	rep.retryAt = now + r.retryAfter(c)

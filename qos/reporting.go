@@ -29,7 +29,9 @@ type reporting struct {
 	late    bool   // and it was too old to be put in force
 	dead    Mark   // nothing up to here can be charged under
 	told    Mark   // dead, as far as an owner has acknowledged it
-	held    Mark   // newest snapshot with something in it: above told, there is something to give back
+	held    Mark   // newest snapshot with something in it, or after one that may have had: above told, there is something to give back
+	leaves  bool   // the newest report gave all back and asked for nothing: there is nothing in its answers
+	missed  bool   // one may have been issued since held and been lost: an answer that was not waited for, or the turn
 	swapped uint64 // the grace period after which the view before the one in force is out of use
 	earlyAt Mark   // the view for which an early report went
 

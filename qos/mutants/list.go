@@ -226,5 +226,13 @@ var mutants = []mutant{
 		name: "a goodbye that is outdone", file: "reporter.go",
 		old: " && more.dead.Compare(c.rep.held) < 0 {", new: " {",
 		tests: "TestGoodbyeThatIsRepeatedEnds",
+	}, {
+		name: "a promise in a lost answer is kept for ever", file: "reporter.go",
+		old: "	rep.missed = rep.missed || rep.open && !rep.leaves\n", new: "",
+		tests: "TestNothingStaysReservedForWhatNeverCame",
+	}, {
+		name: "a promise in a lost push is kept for ever", file: "inforce.go",
+		old: "	rep.missed = rep.missed || s.Queued\n", new: "",
+		tests: "TestNothingStaysReservedForWhatNeverCame",
 	},
 }
