@@ -81,7 +81,7 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) *View {
 	v.mark = s.Mark
 	v.ceiling, v.acked = s.Ceiling(), s.Acknowledged.Used()
 	v.expires = s.Stamp + int64(r.cfg.TTL)
-	rep.late = now >= v.expires
+	rep.late, rep.calm = now >= v.expires, r.calm(c, s)
 	if rep.late {
 		r.Stats.Late++
 		v.expires = never
@@ -95,7 +95,11 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) *View {
 	if v.expires != never {
 		// A quarter of what there is, or the threshold, whichever is later; but no later than when all of it is used: a worker that gets less than
 		// the threshold would else report once per interval, while those who get more report at once and take what is free.
-		v.early = v.acked + max(min(max(s.Remaining/4, r.cfg.threshold(c.limit.Metric)), s.Remaining), 1)
+		part := s.Remaining / 4
+		if rep.calm {
+			part *= 3
+		}
+		v.early = v.acked + max(min(max(part, r.cfg.threshold(c.limit.Metric)), s.Remaining), 1)
 	}
 	v.pause = max(2*rep.trip, int64(r.cfg.SyncMin)/4)
 	v.turn, v.exhausted, v.soft = 0, s.Exhausted, s.Soft

@@ -124,11 +124,11 @@ func (m *meter) next(now int64) int64 {
 	return at
 }
 
-// plan brings the owner's next look at a meter forward after a report.
+// plan sets the owner's next look at a meter after a report: later, too, or the owner would look at every limit in use once in each TTL for nothing.
 func (o *Owner) plan(m *meter, now int64) {
 	m.cross(now)
 	at := m.next(now)
-	if at < m.at {
+	if at != m.at {
 		m.at = at
 		o.agenda.fix(m)
 	}

@@ -279,6 +279,9 @@ func (r *Reporter) report(c *Cell, now int64, u *UsageReport) {
 	c.reported.Store(total.Used())
 	spread := r.jitter(rep.interval)
 	rep.nextAt, rep.earlyFrom = now+spread, now+mulDiv(spread, r.cfg.earlyGap(), rep.interval)
+	if rep.calm {
+		rep.nextAt = r.cfg.beat(now)
+	}
 	rep.due = min(rep.nextAt, rep.retryAt)
 	if v.expires != never {
 		rep.due = min(rep.due, max(v.expires, now+1))
@@ -329,17 +332,21 @@ func (r *Reporter) demand(c *Cell, waiting int64) int64 {
 	return min(mulDiv(rep.rate, rep.interval+rep.trip, perSecond)+waiting, MaxBurst)
 }
 
-// pace shortens the interval of a hot limit and stretches that of a cold one.
+// pace shortens the interval of a hot limit and stretches that of a cold one, and of one that is calm.
 func (r *Reporter) pace(c *Cell, used int64) {
 	rep := &c.rep
 	_, waiting := c.waiting()
+	if rep.calm = rep.calm && waiting == 0; rep.calm {
+		rep.interval = r.cfg.calmInterval()
+		return
+	}
 	switch {
 	case used >= r.cfg.threshold(c.limit.Metric):
 		rep.interval = max(rep.interval/2, int64(r.cfg.SyncMin))
 	case waiting > 0:
 		rep.interval = int64(r.cfg.SyncMax)
 	default:
-		rep.interval = min(rep.interval*3/2, max(int64(r.cfg.TTL)/2, int64(r.cfg.SyncMax)))
+		rep.interval = min(rep.interval*3/2, r.cfg.calmInterval())
 	}
 }
 
