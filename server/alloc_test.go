@@ -30,8 +30,9 @@ func TestRequestsOfTenantsDoNotAllocate(t *testing.T) {
 	policies := append(limited("a", 0, 0, 0, 0), limited("b", 0, 0, 0, 0)...)
 	control := newControl(t, 1, policies...)
 	tenants := []Tenant{{ID: "a", Allow: []string{"/"}, Tokens: []Token{tokenOf("a")}}, {ID: "b", Weight: 2, Tokens: []Token{tokenOf("b")}, MaxInflight: 1, MaxConnections: 5}}
+	log, _ := openAdmissions(t, 1)
 	r := startRig(t, func(c *Config) {
-		c.Tenants, c.Ledger, c.EgressRate = must(NewTenants(patient(tenants))), control.ledger, 100e9
+		c.Tenants, c.Ledger, c.EgressRate, c.AdmissionLog = must(NewTenants(patient(tenants))), control.ledger, 100e9, log
 	})
 	requestsDoNotAllocate(t, r, bearer("a"))
 	if n := must(r.s.TenantStats(waitLong))[0]; n.Admitted == 0 || n.ChargedBytes == 0 {

@@ -101,6 +101,10 @@ type Config struct {
 	// 0 = DefaultAccessSample.
 	AccessSample int
 
+	// AdmissionLog takes every charge of the Ledger and every refund. It is made for as many rings as there are, and the caller
+	// closes it after Run has returned. nil = no record.
+	AdmissionLog *AdmissionLog
+
 	// Logger takes what an operator must know. nil = discard.
 	Logger *slog.Logger
 }

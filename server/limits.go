@@ -91,6 +91,9 @@ func (l *loop) charge(s *seat, m *meter, n int64) qos.Decision {
 		m.charged += n
 		m.waits = false
 		s.stats.went(m.which, d)
+		if d.Charged() {
+			l.noteAdmission(s, m, n)
+		}
 		return d
 	}
 	s.stats.Denied[m.which]++
@@ -184,6 +187,7 @@ func (l *loop) settle(c *conn, sent int64, left bool) {
 		if back > 0 {
 			c.seat.stats.Refunded += uint64(back)
 			c.seat.egress.cell.Refund(back)
+			l.noteAdmission(c.seat, &c.seat.egress, -back)
 		}
 	}
 	r.paid, r.fixed = 0, 0
@@ -195,6 +199,7 @@ func (l *loop) uncount(c *conn) {
 		c.resp.counted = false
 		c.seat.stats.Uncounted++
 		c.seat.reads.cell.Refund(1)
+		l.noteAdmission(c.seat, &c.seat.reads, -1)
 	}
 }
 

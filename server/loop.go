@@ -80,7 +80,8 @@ type loop struct {
 	lookAt  int64       // mono ns of the next look at them
 	nudged  bool        // their limits are to be asked again in this turn
 
-	access accessBuffer
+	access     accessBuffer
+	admissions *admissions // nil: they are not recorded
 
 	anyWaits atomic.Bool // waits is not empty: news is wanted
 	nudging  atomic.Bool // news is on its way
@@ -151,6 +152,9 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 	l.news.run = (*loop).hearNews
 	if cfg.AccessLog != nil {
 		l.access.records = make([]accessRecord, accessRecords)
+	}
+	if cfg.AdmissionLog != nil {
+		l.admissions = &cfg.AdmissionLog.parts[l.index]
 	}
 	l.flows = w.sched.Ring(l.index, slots)
 	for i := slots - 1; i >= 0; i-- {

@@ -36,6 +36,9 @@ func newWorker(cfg *Config, opener *origin.Opener) (*worker, error) {
 	if w.ledger != nil && w.ledger.Rings() != cfg.Rings {
 		return nil, fmt.Errorf("ledger: made for %d rings, the worker has %d", w.ledger.Rings(), cfg.Rings)
 	}
+	if a := cfg.AdmissionLog; a != nil && len(a.parts) != cfg.Rings {
+		return nil, fmt.Errorf("admission log: made for %d rings, the worker has %d", len(a.parts), cfg.Rings)
+	}
 	var err error
 	w.sched, err = sched.NewWorker(sched.Config{
 		Rings: cfg.Rings, Rate: cfg.EgressRate, Chunk: max(int64(cfg.TransferChunk), sched.LeastEstimate),

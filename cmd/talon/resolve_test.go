@@ -60,7 +60,7 @@ func someSettings(t *rapid.T, label string) (some []setting) {
 		copyBelow:      bytesOf(t), transferChunk: bytesOf(t), notSentLowat: bytesOf(t), sendBuffer: bytesOf(t), minDrainRate: rate(bytesOf(t)),
 		openFileValid: duration(t), headerTimeout: duration(t), idleTimeout: duration(t), drainTimeout: duration(t),
 		policy: text(t), metricsAlways: text(t), egressRate: rate(bytesOf(t)), tenantQueueBytes: bytesOf(t), bootstrap: bytesOf(t),
-		accessLog: text(t), accessLogSample: rapid.Int().Draw(t, "sample"),
+		accessLog: text(t), accessLogSample: rapid.Int().Draw(t, "sample"), admissionLog: text(t),
 		tenantWeight: rapid.Int().Draw(t, "weight"), tenantQueueDeadline: duration(t), snapshotTTL: duration(t),
 	}
 	for _, s := range f.settings() {

@@ -78,7 +78,7 @@ func TestFlagsReachLimits(t *testing.T) {
 }
 
 // notByFlags are fields of the Config that are made of other things than one flag.
-var notByFlags = []string{"Origin", "Logger", "Tenants", "Ledger", "AccessLog"}
+var notByFlags = []string{"Origin", "Logger", "Tenants", "Ledger", "AccessLog", "AdmissionLog"}
 
 // TestZeroIsOff: in a Config zero asks for the default, on the command line it
 // means none.

@@ -71,6 +71,7 @@ type serveFlags struct {
 
 	accessLog       string
 	accessLogSample int
+	admissionLog    string
 
 	logLevel, logFormat string
 }
@@ -209,6 +210,8 @@ func (f *serveFlags) settings() []setting {
 			usage: "`file` that JSON lines about responses are appended to, - is standard output: every refusal and failure, and a sample of the rest; empty: none"},
 		{name: "access-log-sample", value: (*number)(&f.accessLogSample), check: atLeastOne(&f.accessLogSample),
 			usage: "of what is served, one response in so many is in the access log; 1 logs all"},
+		{name: "admission-log", value: (*word)(&f.admissionLog),
+			usage: "new `file`, 16 MiB a ring, that every charge of a limit and every refund is written to, for audits; empty: none"},
 		{name: "log-level", value: (*word)(&f.logLevel), check: f.checkLevel, live: true, words: logLevels,
 			usage: "least `level` to log: debug, info, warn or error"},
 		{name: "log-format", value: (*word)(&f.logFormat), check: f.checkFormat, words: logFormats,

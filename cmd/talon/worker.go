@@ -30,7 +30,8 @@ type worker struct {
 	log       *slog.Logger
 	reread    atomic.Pointer[problems] // why the last SIGHUP changed nothing, or nil
 	origin    *origin.Dir
-	accessLog *os.File      // nil without, and on standard output
+	accessLog *os.File // nil without, and on standard output
+	admitted  *server.AdmissionLog
 	admin     *admin.Server // nil when turned off
 	server    *server.Server
 	tenancy   *tenancy    // nil without a policy
@@ -82,6 +83,9 @@ func (w *worker) open() (err error) {
 		}
 		cfg.Ledger, cfg.Rings = w.limiter.ledger, w.limiter.ledger.Rings()
 	}
+	if cfg.AdmissionLog, err = w.openAdmissionLog(); err != nil {
+		return err
+	}
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("--%w", err)
 	}
@@ -116,6 +120,20 @@ func (w *worker) openAccessLog() (io.Writer, error) {
 	}
 	w.accessLog = f
 	return f, nil
+}
+
+// openAdmissionLog makes the file, if there are limits at all.
+func (w *worker) openAdmissionLog() (_ *server.AdmissionLog, err error) {
+	switch {
+	case w.conf.admissionLog == "":
+		return nil, nil
+	case w.limiter == nil:
+		return nil, cannot("admission-log: without a policy nothing is limited; leave --admission-log out, or give --policy or --coordinator")
+	}
+	if w.admitted, err = server.OpenAdmissionLog(w.conf.admissionLog, w.limiter.ledger.Rings()); err != nil {
+		return nil, cannot("admission-log: %w", err)
+	}
+	return w.admitted, nil
 }
 
 // announce is the first log line: all that a bug report should begin with.
@@ -231,6 +249,11 @@ func (w *worker) close() {
 	if w.accessLog != nil {
 		if err := w.accessLog.Close(); err != nil {
 			w.log.Warn("closing the access log", "error", err)
+		}
+	}
+	if w.admitted != nil {
+		if err := w.admitted.Close(); err != nil {
+			w.log.Warn("closing the admission log", "error", err)
 		}
 	}
 	if w.limiter != nil {
