@@ -2,12 +2,15 @@ package bed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -132,13 +135,49 @@ func probe(ctx context.Context, tr *http.Transport, url string) error {
 	return fmt.Errorf("HEAD %s: status %d", url, resp.StatusCode)
 }
 
-// FreePort asks the kernel for a port on loopback. Another process could take it before the server
-// does; the server then says so and the run ends.
+// FreePort finds a port on loopback that nobody listens on, below those that the kernel gives to connections (ip_local_port_range): a server that is
+// killed comes back to its port, and meanwhile no client may have been given it, nor connect to itself there. Another process could still take it
+// before the server does; the server then says so and the run ends.
 func FreePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	low := 32768
+	if b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		fmt.Sscan(string(b), &low)
 	}
-	defer ln.Close()
-	return "127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+	const lowest = 10000
+	for range 1000 {
+		port := 0 // the kernel's choice, where nothing is left below
+		if low > lowest+1000 {
+			port = lowest + rand.IntN(low-lowest)
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			continue
+		}
+		ln.Close()
+		if addr := ln.Addr().String(); given.add(addr) {
+			return addr, nil
+		}
+	}
+	return "", errors.New("no free port on 127.0.0.1")
+}
+
+// given are the ports that FreePort has handed out: who has one may not listen yet.
+var given ports
+
+type ports struct {
+	mu  sync.Mutex
+	out map[string]bool
+}
+
+func (p *ports) add(addr string) (fresh bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out[addr] {
+		return false
+	}
+	if p.out == nil {
+		p.out = map[string]bool{}
+	}
+	p.out[addr] = true
+	return true
 }
