@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,7 +73,14 @@ func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	family := p.Family()
-	p.Stop()
+	syscall.Kill(p.Pid, syscall.SIGSTOP)
+	for i := 0; !strings.HasPrefix(p.State(), "T") && i < 5000; i++ {
+		time.Sleep(time.Millisecond)
+	}
+	if s := p.State(); s != "T (stopped)" {
+		t.Errorf("a stopped process is %q", s)
+	}
+	p.Stop() // stopped, it does not even hear SIGTERM
 	for _, pid := range family {
 		wantGone(t, pid)
 	}

@@ -39,7 +39,7 @@ func (cl Client) Measure(ctx context.Context, c load.Config) (*load.Result, erro
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(limit):
-		return nil, fmt.Errorf("talon-load did not end within %v", limit)
+		return nil, fmt.Errorf("talon-load did not end within %v; it is %s, and has said %q", limit, p.State(), p.Log())
 	}
 	var r load.Result
 	if json.Unmarshal(out.Bytes(), &r) != nil {

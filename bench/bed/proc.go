@@ -118,6 +118,9 @@ func (p *Proc) Done() <-chan struct{} { return p.done }
 // Log is the end of what the process wrote.
 func (p *Proc) Log() string { return p.log.String() }
 
+// State is what the kernel says that the process does: "S (sleeping)", "T (stopped)" by somebody's signal, "D (disk sleep)".
+func (p *Proc) State() string { return procField(fmt.Sprintf("/proc/%d/status", p.Pid), "State") }
+
 // Stop ends the process and its group: SIGTERM first, SIGKILL for what is left after stopGrace.
 // The process leads a session of its own, so its group holds nobody else.
 func (p *Proc) Stop() {

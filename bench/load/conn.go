@@ -130,7 +130,7 @@ func (w *worker) count(c *conn, n int64) {
 	if w.cfg.SliceS > 0 {
 		now = w.clock()
 	}
-	c.stream.tally.received(&c.span, n, now)
+	c.stream.tally.received(&c.span, n, w.lookedAt, now)
 }
 
 // complete judges a whole response and, in the closed loop, asks for the next one.

@@ -68,7 +68,7 @@ func newWorkers(ctx context.Context, c *Config) ([]*worker, error) {
 			return nil, err
 		}
 		w := &worker{cfg: c, cpu: -1, addr: addr, family: family, copyBody: c.Copy, sweepAt: sweepEvery,
-			buf: make([]byte, copyBuffer), events: make([]unix.EpollEvent, maxEvents)}
+			buf: make([]byte, copyBuffer), events: make([]unix.EpollEvent, maxEvents), patience: new(unix.Timespec)}
 		if len(c.CPUs) > 0 {
 			w.cpu = c.CPUs[i]
 		}

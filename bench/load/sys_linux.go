@@ -30,16 +30,16 @@ func sysDiscard(fd int, n int64) (int, unix.Errno) {
 	return int(r), errno
 }
 
-// sysWait asks epoll. A timeout in ns other than 0 sleeps and tells the Go scheduler so. epoll_wait(2)
-// would count in milliseconds, which is longer than most requests take.
-func sysWait(epfd int, events []unix.EpollEvent, timeout int64) (int, unix.Errno) {
+// sysWait asks epoll. A timeout other than 0 sleeps and tells the Go scheduler so. epoll_wait(2) would count in milliseconds, which is longer than most
+// requests take. The timeout is on the heap: the call goes through a variable, so the compiler does not know that a pointer to a stack, which may
+// move, would be handed to the kernel, and a timeout read from where the stack was could be for ever.
+func sysWait(epfd int, events []unix.EpollEvent, timeout *unix.Timespec) (int, unix.Errno) {
 	call := unix.RawSyscall6
-	if timeout != 0 {
+	if timeout.Nano() != 0 {
 		call = unix.Syscall6
 	}
-	ts := unix.NsecToTimespec(timeout)
 	n, _, errno := call(unix.SYS_EPOLL_PWAIT2, uintptr(epfd), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
-		uintptr(len(events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		uintptr(len(events)), uintptr(unsafe.Pointer(timeout)), 0, 0)
 	return int(n), errno
 }
 

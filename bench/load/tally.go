@@ -102,17 +102,23 @@ func (t *tally) completed(s *span, start, end int64) {
 	s.busy += end - max(start, t.from)
 }
 
-// received counts body bytes as they arrive.
-func (t *tally) received(s *span, n, now int64) {
+// received counts body bytes that have arrived between since, when the thread looked last, and now. They are spread evenly over the slices from the one
+// to the other: a thread that was kept from its core finds at once what has come all the while.
+func (t *tally) received(s *span, n, since, now int64) {
 	t.allBytes += n
 	if t.from < 0 {
 		return
 	}
 	t.bytes += n
 	s.bytes += n
-	if t.slice > 0 {
-		if i := (now - t.from) / t.slice; i >= 0 && i < int64(len(t.slices)) {
-			t.slices[i] += n
+	if t.slice == 0 {
+		return
+	}
+	from := min(max(since-t.from, 0)/t.slice, (now-t.from)/t.slice)
+	k := (now-t.from)/t.slice - from + 1
+	for i := range k {
+		if at := from + i; at >= 0 && at < int64(len(t.slices)) {
+			t.slices[at] += n*(i+1)/k - n*i/k
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestTallyBackToBackFillsTheWindow(t *testing.T) {
 
 func TestTallyCountsNothingButTotalsBeforeTheWindow(t *testing.T) {
 	ta, s := newTally(0, 0), span{}
-	ta.received(&s, 100, 5)
+	ta.received(&s, 100, 5, 5)
 	ta.completed(&s, 10, 20)
 	if ta.done != 0 || ta.bytes != 0 || s != (span{}) || ta.hist.TotalCount() != 0 {
 		t.Errorf("warm-up leaked into the window: %+v %+v", ta.done, s)
@@ -83,13 +83,34 @@ func TestTallyCountsNothingButTotalsBeforeTheWindow(t *testing.T) {
 
 func TestTallySlices(t *testing.T) {
 	ta, s := newTally(3, 10), span{}
-	ta.received(&s, 1, 99) // before the window
+	ta.received(&s, 1, 99, 99) // before the window
 	ta.from = 100
 	for _, at := range []int64{100, 109, 110, 129, 130, 500} { // the last two are behind the last slice
-		ta.received(&s, 1, at)
+		ta.received(&s, 1, at, at)
 	}
 	if want := []int64{2, 1, 1}; !slices.Equal(ta.slices, want) || ta.bytes != 6 {
 		t.Errorf("slices %v, %d bytes; want %v, 6", ta.slices, ta.bytes, want)
+	}
+}
+
+// What a thread finds that was kept from its core is spread over the time since it looked last, to the byte.
+func TestTallySpreads(t *testing.T) {
+	for _, tt := range []struct {
+		n, since, now int64
+		want          []int64
+	}{
+		{90, 100, 129, []int64{30, 30, 30}},
+		{7, 105, 119, []int64{3, 4, 0}},
+		{50, 0, 101, []int64{50, 0, 0}},   // since before the window opened
+		{40, 121, 145, []int64{0, 0, 13}}, // the rest is behind the last slice
+		{5, 119, 111, []int64{0, 5, 0}},
+	} {
+		ta, s := newTally(3, 10), span{}
+		ta.from = 100
+		ta.received(&s, tt.n, tt.since, tt.now)
+		if !slices.Equal(ta.slices, tt.want) || ta.bytes != tt.n {
+			t.Errorf("%d since %d at %d: %v, %d bytes; want %v", tt.n, tt.since, tt.now, ta.slices, ta.bytes, tt.want)
+		}
 	}
 }
 

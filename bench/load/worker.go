@@ -29,6 +29,7 @@ type worker struct {
 	copyBody bool
 	buf      []byte
 	events   []unix.EpollEvent
+	patience *unix.Timespec // scratch for sysWait
 	conns    []conn
 	broken   []*conn // in the order they broke; at most every connection once
 	streams  []*streamWork
@@ -39,6 +40,7 @@ type worker struct {
 	closeAt   int64
 	measuring bool
 	sweepAt   int64
+	lookedAt  int64 // when it last began to wait for the sockets: what they have now has come since
 	idleNS    int64 // in the window, in epoll_wait with nothing to do
 }
 
@@ -118,7 +120,9 @@ func (w *worker) close() {
 func (w *worker) loop() {
 	before := w.clock()
 	for !w.stop.Load() {
-		n, errno := sysWait(w.epfd, w.events, w.timeout(before))
+		w.lookedAt = before
+		*w.patience = unix.NsecToTimespec(w.timeout(before))
+		n, errno := sysWait(w.epfd, w.events, w.patience)
 		now := w.clock()
 		if errno != 0 {
 			n = 0
