@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/talon-worker/talon/bench/load"
@@ -19,6 +20,12 @@ type Client struct {
 
 // Measure runs one measurement. A refused result is returned as such, with Refused set.
 func (cl Client) Measure(ctx context.Context, c load.Config) (*load.Result, error) {
+	return cl.MeasureUntil(ctx, nil, c)
+}
+
+// MeasureUntil is Measure for a run that ends when stop is closed, if that is before its time; see load.Config.UntilStopped.
+func (cl Client) MeasureUntil(ctx context.Context, stop <-chan struct{}, c load.Config) (*load.Result, error) {
+	c.UntilStopped = stop != nil
 	c.CPUs, c.Hygiene = []int{cl.CPU}, cl.Raise
 	if cl.CPU == AnyCPU {
 		c.CPUs, c.Threads, c.Block = nil, 1, true
@@ -34,11 +41,20 @@ func (cl Client) Measure(ctx context.Context, c load.Config) (*load.Result, erro
 	}
 	defer p.Stop()
 	limit := time.Duration((c.WarmupS + c.DurationS + c.TimeoutS + 10) * float64(time.Second))
+	late, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	select {
 	case <-p.Done():
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(limit):
+	case <-stop:
+		syscall.Kill(p.Pid, syscall.SIGTERM)
+	case <-late.Done():
+	}
+	select {
+	case <-p.Done():
+	case <-late.Done():
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("talon-load did not end within %v; it is %s, and has said %q", limit, p.State(), p.Log())
 	}
 	var r load.Result

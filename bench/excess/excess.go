@@ -1,8 +1,9 @@
-// Package excess judges from outside how well several workers keep one limit together, by what clients received and when.
+// Package excess judges from outside how well several workers keep one limit together, by what clients received and when, and by what the workers' admission
+// logs have.
 //
 // The contract: for every window (s, t], bytes(s, t) <= B + R*(t-s) + N*b + R*d, where N counts the incarnations of workers that were active
 // in it. The excess is the largest left side less B + R*(t-s). It is found exactly in one pass: an ideal bucket of rate R and burst B is
-// driven by what was really received, and its level may fall below zero; how far is the excess of the worst window that ends then.
+// driven by what was really received or admitted, and its level may fall below zero; how far is the excess of the worst window that ends then.
 package excess
 
 import (
@@ -12,12 +13,24 @@ import (
 
 const second = 1_000_000_000
 
-// Event is something that happened: bytes were received, the rate changed, or a worker was born. Of events at one instant, bytes are counted last.
+// Event is something that happened: bytes were received or admitted, the rate changed, or a worker was born. Of events at one instant, bytes are counted
+// last, and of those what was given back: that may overstate the excess by as much, and hides none.
 type Event struct {
 	At    int64 // ns, of one clock
-	Bytes int64 // received
+	Bytes int64 // received or admitted; given back, if below 0
 	Rate  int64 // bytes/s from now on, if above 0
 	Born  int   // incarnations of workers that began
+}
+
+// turn orders events at one instant.
+func (e Event) turn() int {
+	switch {
+	case e.Bytes > 0:
+		return 1
+	case e.Bytes < 0:
+		return 2
+	}
+	return 0
 }
 
 // bucket is the ideal one. Times are ns, levels billionths of a byte: exact for bursts up to 9 GB.
@@ -61,11 +74,11 @@ type Point struct {
 	Bound  int64 `json:"bound"`  // N*b + R*d, N the incarnations since the worst of those windows began, R the highest rate since
 }
 
-// Judge returns the excess after every event with bytes. The bucket is full at from.
+// Judge returns the excess after every event in which bytes were received or admitted. The bucket is full at from.
 func (l Limit) Judge(from int64, events []Event) []Point {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Bytes, b.Bytes))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.turn(), b.turn()), cmp.Compare(a.Bytes, b.Bytes))
 	})
 	b := bucket{rate: l.Rate, full: l.Burst * second, level: l.Burst * second, at: from, fullAt: from}
 	type birth struct {
@@ -91,7 +104,10 @@ func (l Limit) Judge(from int64, events []Event) []Point {
 		if e.Bytes == 0 {
 			continue
 		}
-		b.level -= e.Bytes * second
+		b.level = min(b.level-e.Bytes*second, b.full)
+		if e.Bytes < 0 {
+			continue
+		}
 		n, rate := l.Workers, int64(0)
 		for _, x := range births {
 			n += x.n

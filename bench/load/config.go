@@ -39,6 +39,10 @@ type Config struct {
 	// SliceS cuts the window into slices of so many seconds, whose bytes StreamResult.Slices has; 0 does not.
 	SliceS float64 `json:"slice_s,omitempty"`
 
+	// UntilStopped lets whoever does not know beforehand how long a run takes end it: stopped in the measured window, it has a result of what
+	// was measured until then. Else a run that is stopped has none.
+	UntilStopped bool `json:"until_stopped,omitempty"`
+
 	// ServerPIDs are processes whose CPU time is read at both edges of the window.
 	ServerPIDs []int `json:"server_pids,omitempty"`
 }

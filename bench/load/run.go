@@ -29,7 +29,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := runAll(ws, &stop); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil && !(c.UntilStopped && slices.IndexFunc(ws, func(w *worker) bool { return w.streams[0].tally.to < 0 }) < 0) {
 		return nil, fmt.Errorf("stopped before the window closed: %w", err)
 	}
 	return collect(&c, ws), nil

@@ -385,6 +385,34 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
+// A run that may be ended sooner has a result of what it has measured; one that is ended before it measures anything has none.
+func TestRunUntilStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := startFake(t, 10, func(c net.Conn, _ *http.Request, nth int64) bool {
+		if nth == 10 {
+			cancel()
+		}
+		return ok(c, 10)
+	})
+	c := f.config(1)
+	c.DurationS, c.SliceS, c.UntilStopped = 60, 0.01, true
+	r, err := Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, n := range r.Streams[0].Slices {
+		sum += n
+	}
+	if s := r.Streams[0]; s.Requests < 9 || sum != s.AllBytes || r.Seconds > 50 {
+		t.Errorf("%d requests in %.3f s, slices with %d of %d bytes", s.Requests, r.Seconds, sum, s.AllBytes)
+	}
+	c.WarmupS = 50
+	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended in the warm-up: %v", err)
+	}
+}
+
 func TestRunWithoutServer(t *testing.T) {
 	f := startFake(t, 10, nil)
 	f.ln.Close()

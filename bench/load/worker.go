@@ -138,6 +138,9 @@ func (w *worker) loop() {
 		}
 		before = w.clock()
 	}
+	if w.measuring && w.cfg.UntilStopped {
+		w.closeWindow()
+	}
 }
 
 // timeout is how long epoll may sleep from now on, in ns: an open loop and broken connections need the
