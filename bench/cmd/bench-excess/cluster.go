@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,51 +27,95 @@ const objectKey = "1M"
 // ringConfirm is talon's default of --ring-confirm.
 const ringConfirm = 500 * time.Millisecond
 
-// cluster is the workers, their policy file and what has happened to them.
+// cluster is the workers, their policy, the network between them and what has happened to them.
 type cluster struct {
 	o           *options
 	files, work string
 	client      bed.Client
-	tenant      bed.Tenant
-	peers       []string // host:port
+	net         *bed.Net
+	tenants     []bed.Tenant
+	listens     []string // host:port of each worker's peer port
+	peers       []string // of the proxy through which the others reach it
 	servers     []*bed.Server
 	etcd        *etcd // nil: the file is the coordinator
+	admitted    *admissions
+	began       time.Time
 
-	mu       sync.Mutex
-	events   []excess.Event // births and rates
-	slowest  time.Duration  // until a change of the policy was in force on a worker that answers
-	unspread int            // workers that answered and did not have it after spreadTime
+	policyMu sync.Mutex
+	policy   policy
+
+	mu      sync.Mutex
+	events  []happening
+	starts  []int         // of each worker
+	slowest time.Duration // until a change of the policy was in force everywhere
+}
+
+// policy is what changes of it.
+type policy struct {
+	epoch int     // of the ring
+	out   []bool  // workers that are not named as peers
+	rates []int64 // by tenant
+}
+
+// happening is what the judges must know, by both clocks that something is counted with.
+type happening struct {
+	tenant     int // -1: all
+	unix, boot int64
+	event      excess.Event
 }
 
 func newCluster(ctx context.Context, o *options, files, work, client string) (c *cluster, err error) {
-	c = &cluster{o: o, files: files, work: work, client: bed.Client{Path: client, CPU: bed.AnyCPU}, tenant: bed.NewTenant("greedy", "")}
+	c = &cluster{o: o, files: files, work: work, client: bed.Client{Path: client, CPU: bed.AnyCPU}, net: bed.NewNet(), admitted: newAdmissions(),
+		policy: policy{out: make([]bool, o.Workers)}, starts: make([]int, o.Workers)}
+	for i := range o.Tenants {
+		c.tenants = append(c.tenants, bed.NewTenant(tenantName(i), ""))
+		c.policy.rates = append(c.policy.rates, o.rate(i))
+	}
 	if o.Etcd {
 		if c.etcd, err = newEtcd(work); err != nil {
-			return nil, err
+			return c, err
 		}
 		if err := c.etcd.up(); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	for i := range o.Workers {
-		peer, err := bed.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		c.peers = append(c.peers, peer)
-		s := bed.Talon(id(i), o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator %s --worker-id %s --peer-listen %s "+
-			"--state-dir %s --snapshot-ttl %v", c.coordinator(), id(i), peer, filepath.Join(work, id(i)), o.TTL))
-		if err := os.Mkdir(filepath.Join(work, id(i)), 0o755); err != nil {
+		if err := c.add(i); err != nil {
 			return c, err
 		}
-		s.Paused = true
-		c.servers = append(c.servers, s)
 	}
 	for late := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // etcd takes its time to begin
-		if err = c.setRate(ctx, o.Rate); err == nil || c.etcd == nil || time.Now().After(late) {
+		if err = c.change(ctx, func(p *policy) { p.epoch++ }); err == nil || c.etcd == nil || time.Now().After(late) {
 			return c, err
 		}
 	}
+}
+
+// add makes a worker, which others reach through the network, as it reaches them and etcd.
+func (c *cluster) add(worker int) error {
+	listen, err := bed.FreePort()
+	if err != nil {
+		return err
+	}
+	peer, err := c.net.Put(id(worker), listen, bed.WorkerOf)
+	if err != nil {
+		return err
+	}
+	coordinator := c.coordinator()
+	if c.etcd != nil {
+		proxy, err := c.net.Put(etcdName, c.etcd.client, bed.Caller(id(worker)))
+		if err != nil {
+			return err
+		}
+		coordinator = "etcd://" + proxy + "/talon"
+	}
+	c.listens, c.peers = append(c.listens, listen), append(c.peers, peer)
+	s := bed.Talon(id(worker), c.o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator %s --worker-id %s --peer-listen %s "+
+		"--peer-advertise %s --state-dir %s --snapshot-ttl %v --admission-log", coordinator, id(worker), listen, peer, filepath.Join(c.work, id(worker)), c.o.TTL))
+	s.Argv = append(s.Argv, "") // the log's name, another for each start
+	s.Paused = true
+	c.servers = append(c.servers, s)
+	return os.Mkdir(filepath.Join(c.work, id(worker)), 0o755)
 }
 
 func (c *cluster) coordinator() string {
@@ -82,26 +127,44 @@ func (c *cluster) coordinator() string {
 
 func id(worker int) string { return "w" + strconv.Itoa(worker+1) }
 
-func (c *cluster) policyFile() string { return filepath.Join(c.work, "policy.yaml") }
+func tenantName(tenant int) string { return "t" + strconv.Itoa(tenant+1) }
 
-// policy is the file for a rate.
-func (c *cluster) policy(rate int64) string {
-	var b strings.Builder
-	b.WriteString("ring_epoch: 1\npeers:\n")
-	for i, p := range c.peers {
-		fmt.Fprintf(&b, "  - {id: %s, addr: %q}\n", id(i), p)
-	}
-	t := c.tenant
-	t.Fields = fmt.Sprintf("queue: {requests: 10000, bytes: 64GiB, deadline: 60s, target: 59s}, limits: {client_egress_bytes: {rate: %d B/s, burst: %d B, local_burst: %d B}}",
-		rate, c.o.Burst, c.o.LocalBurst)
-	t.Fields = strings.ReplaceAll(t.Fields, " B", "B")
-	return b.String() + bed.Policy([]bed.Tenant{t})
+// policyFile is in a directory of its own: workers look at it whenever something happens there.
+func (c *cluster) policyFile() string { return filepath.Join(c.work, "policy", "policy.yaml") }
+
+// admissionLog is where a worker's start so many records what it admits.
+func (c *cluster) admissionLog(worker, start int) string {
+	return filepath.Join(c.work, fmt.Sprintf("%s-%d.admissions", id(worker), start))
 }
 
-// setRate puts a policy with another rate in the place of the one there is: the file, or by talon policy set.
-func (c *cluster) setRate(ctx context.Context, rate int64) error {
-	next := c.policyFile() + ".next"
-	if err := os.WriteFile(next, []byte(c.policy(rate)), 0o644); err != nil {
+// text is the policy file.
+func (c *cluster) text(p *policy) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ring_epoch: %d\npeers:\n", p.epoch)
+	for i, addr := range c.peers {
+		if !p.out[i] {
+			fmt.Fprintf(&b, "  - {id: %s, addr: %q}\n", id(i), addr)
+		}
+	}
+	tenants := slices.Clone(c.tenants)
+	for i := range tenants {
+		tenants[i].Fields = fmt.Sprintf("queue: {requests: 10000, bytes: 64GiB, deadline: 60s, target: 59s}, limits: {client_egress_bytes: {rate: %dB/s, burst: %dB, local_burst: %dB}}",
+			p.rates[i], c.o.Burst, c.o.LocalBurst)
+	}
+	return b.String() + bed.Policy(tenants)
+}
+
+// change puts a changed policy in the place of the one there is: the file, or by talon policy set.
+func (c *cluster) change(ctx context.Context, how func(*policy)) error {
+	c.policyMu.Lock()
+	defer c.policyMu.Unlock()
+	how(&c.policy)
+	next := filepath.Join(c.work, "policy.next")
+	err := os.MkdirAll(filepath.Dir(c.policyFile()), 0o755)
+	if err == nil {
+		err = os.WriteFile(next, []byte(c.text(&c.policy)), 0o644)
+	}
+	if err != nil {
 		return err
 	}
 	if c.etcd == nil {
@@ -113,42 +176,48 @@ func (c *cluster) setRate(ctx context.Context, rate int64) error {
 	return nil
 }
 
-// spread waits until a rate is in force on every worker that answers, at most until by.
-func (c *cluster) spread(ctx context.Context, rate int64, from, by time.Time) {
-	var all sync.WaitGroup
-	for _, s := range c.servers {
-		all.Go(func() {
-			for {
-				asked := time.Now()
-				l, err := limitOf(ctx, s)
-				c.mu.Lock()
-				switch {
-				case err == nil && l.Rate == rate:
-					c.slowest = max(c.slowest, asked.Sub(from))
-				case err == nil && asked.After(by):
-					c.unspread++
-				}
-				c.mu.Unlock()
-				if err == nil && l.Rate == rate || asked.After(by) || pause(ctx, 20*time.Millisecond) != nil {
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-}
+// spreadTime is when a change of the policy must have spread: workers that are stopped, cut off or ended meanwhile have come back long before.
+const spreadTime = 60 * time.Second
 
-// happened notes what the judge must know.
-func (c *cluster) happened(e excess.Event) {
-	e.At = time.Now().UnixNano()
+// spread waits until a tenant's rate is in force on every worker.
+func (c *cluster) spread(ctx context.Context, tenant int, rate int64, from time.Time) error {
+	for _, s := range c.servers {
+		for {
+			l, err := limitOf(ctx, s, tenantName(tenant))
+			if err == nil && l.Rate == rate {
+				break
+			}
+			if time.Since(from) > spreadTime {
+				return fmt.Errorf("%s: the rate of %s is %d and not %d, %v after the policy was changed (%v)", s.Name, tenantName(tenant), l.Rate, rate, spreadTime, err)
+			}
+			if err := pause(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events = append(c.events, e)
+	c.slowest = max(c.slowest, time.Since(from))
+	return nil
+}
+
+// happened notes what the judges must know.
+func (c *cluster) happened(tenant int, e excess.Event) {
+	h := happening{tenant, time.Now().UnixNano(), boottime(), e}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, h)
 }
 
 // start starts a worker, again if it has been there before.
 func (c *cluster) start(ctx context.Context, worker int) error {
-	return c.servers[worker].Up(ctx, c.files, c.work, bed.AnyCPU, false, "/"+objectKey)
+	c.mu.Lock()
+	c.starts[worker]++
+	n := c.starts[worker]
+	c.mu.Unlock()
+	s := c.servers[worker]
+	s.Argv[len(s.Argv)-1] = c.admissionLog(worker, n)
+	return s.Up(ctx, c.files, c.work, bed.AnyCPU, false, "/"+objectKey)
 }
 
 func (c *cluster) down() {
@@ -161,9 +230,10 @@ func (c *cluster) down() {
 	if c.etcd != nil {
 		c.etcd.kill()
 	}
+	c.net.Close()
 }
 
-// up starts all workers and waits until every one of them has served something of the tenant's.
+// up starts all workers and waits until every one of them has served something of every tenant's.
 func (c *cluster) up(ctx context.Context) error {
 	for i := range c.servers {
 		if err := c.start(ctx, i); err != nil {
@@ -171,26 +241,29 @@ func (c *cluster) up(ctx context.Context) error {
 		}
 	}
 	for _, s := range c.servers {
-		for late := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			err := c.get(ctx, s)
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil || time.Now().After(late) {
-				return fmt.Errorf("%s: %w", s.Name, err)
+		for _, t := range c.tenants {
+			for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+				err := get(ctx, s, t)
+				if err == nil {
+					break
+				}
+				if ctx.Err() != nil || time.Now().After(late) {
+					return fmt.Errorf("%s: %w", s.Name, err)
+				}
 			}
 		}
 	}
+	c.began = time.Now()
 	return nil
 }
 
-// get asks for the object's head as the tenant.
-func (c *cluster) get(ctx context.Context, s *bed.Server) error {
+// get asks for the object's head as a tenant.
+func get(ctx context.Context, s *bed.Server, t bed.Tenant) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.Target+"/"+objectKey, nil)
 	if err != nil {
 		return err
 	}
-	name, value, _ := strings.Cut(c.tenant.Header(), ": ")
+	name, value, _ := strings.Cut(t.Header(), ": ")
 	req.Header.Set(name, value)
 	req.Close = true
 	resp, err := http.DefaultTransport.RoundTrip(req)
@@ -204,16 +277,20 @@ func (c *cluster) get(ctx context.Context, s *bed.Server) error {
 	return nil
 }
 
-// load asks every worker for as much as it gives, each with a client process of its own, for so many seconds. What they received comes as events,
-// by worker.
-func (c *cluster) load(ctx context.Context, seconds float64) ([]*load.Result, error) {
+// load asks every worker for as much as it gives, each with a client process of its own that has a stream for every tenant, for so many seconds or
+// until stop is closed.
+func (c *cluster) load(ctx context.Context, seconds float64, stop <-chan struct{}) ([]*load.Result, error) {
 	results := make([]*load.Result, len(c.servers))
 	errs := make([]error, len(c.servers))
+	var streams []load.Stream
+	for _, t := range c.tenants {
+		streams = append(streams, load.Stream{Name: t.ID, Conns: c.o.Conns, Keys: []string{"/" + objectKey}, Headers: []string{t.Header()}, Refusals: []int{401, 429, 503}})
+	}
 	var done sync.WaitGroup
 	for i, s := range c.servers {
 		done.Go(func() {
-			results[i], errs[i] = c.client.Measure(ctx, load.Config{Target: s.Target, DurationS: seconds, SliceS: c.o.Slice.Seconds(), TimeoutS: 30, Seed: 1,
-				Streams: []load.Stream{{Name: s.Name, Conns: c.o.Conns, Keys: []string{"/" + objectKey}, Headers: []string{c.tenant.Header()}, Refusals: []int{401, 429, 503}}}})
+			results[i], errs[i] = c.client.MeasureUntil(ctx, stop, load.Config{Target: s.Target, DurationS: seconds, SliceS: c.o.Slice.Seconds(), TimeoutS: 30, Seed: 1,
+				Streams: streams})
 		})
 	}
 	done.Wait()
@@ -221,9 +298,9 @@ func (c *cluster) load(ctx context.Context, seconds float64) ([]*load.Result, er
 }
 
 // received are a client's slices as events. The bytes of a slice are counted at its end: a window may look up to one slice shorter than it was.
-func received(r *load.Result, slice time.Duration) []excess.Event {
+func received(r *load.Result, tenant int, slice time.Duration) []excess.Event {
 	var out []excess.Event
-	for i, n := range r.Streams[0].Slices {
+	for i, n := range r.Streams[tenant].Slices {
 		if n > 0 {
 			out = append(out, excess.Event{At: r.From + int64(i+1)*slice.Nanoseconds(), Bytes: n})
 		}
@@ -237,34 +314,44 @@ type limit struct {
 	Rate          int64
 }
 
-func limitOf(ctx context.Context, s *bed.Server) (limit, error) {
+func limitOf(ctx context.Context, s *bed.Server, tenant string) (limit, error) {
 	var answer struct {
-		Tenants []struct{ Limits []limit }
+		Tenants []struct {
+			ID     string
+			Limits []limit
+		}
 	}
 	if err := ask(ctx, s, "/api/v1/tenants", func(r *http.Response) error { return json.NewDecoder(r.Body).Decode(&answer) }); err != nil {
 		return limit{}, err
 	}
 	for _, t := range answer.Tenants {
 		for _, l := range t.Limits {
-			if l.Metric == "client_egress_bytes" {
+			if t.ID == tenant && l.Metric == "client_egress_bytes" {
 				return l, nil
 			}
 		}
 	}
-	return limit{}, errors.New("no limit of client_egress_bytes")
+	return limit{}, fmt.Errorf("%s has no limit of client_egress_bytes", tenant)
 }
 
-// owner asks the workers who meters the limit.
-func (c *cluster) owner(ctx context.Context) (int, error) {
-	for _, s := range c.servers {
-		l, err := limitOf(ctx, s)
-		for i := range c.servers {
-			if err == nil && l.Owner == id(i) {
-				return i, nil
+// owner asks the workers who meters a tenant's limit.
+func (c *cluster) owner(ctx context.Context, tenant int) (int, error) {
+	for late := time.Now().Add(10 * time.Second); ; {
+		for _, s := range c.servers {
+			l, err := limitOf(ctx, s, tenantName(tenant))
+			for i := range c.servers {
+				if err == nil && l.Owner == id(i) {
+					return i, nil
+				}
 			}
 		}
+		if time.Now().After(late) {
+			return 0, fmt.Errorf("no worker says who meters the limit of %s", tenantName(tenant))
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return 0, err
+		}
 	}
-	return 0, errors.New("no worker says who owns the limit")
 }
 
 // counters are those of /metrics that begin so, added up over the workers; one that has just been killed counts from its restart.
