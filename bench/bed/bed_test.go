@@ -100,6 +100,21 @@ func wantGone(t *testing.T, pid int) {
 	t.Errorf("still there: %s", stat)
 }
 
+// What a process writes on either output is kept in part, and goes whole to the log that is given.
+func TestStartKeepsALog(t *testing.T) {
+	var log bytes.Buffer
+	p, err := Start(Spec{Argv: []string{"sh", "-c", "echo one; echo two >&2"}, CPU: AnyCPU, Log: &log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	for _, got := range []string{log.String(), p.Log()} {
+		if !strings.Contains(got, "one") || !strings.Contains(got, "two") {
+			t.Errorf("kept %q", got)
+		}
+	}
+}
+
 func TestStartOfNothing(t *testing.T) {
 	if _, err := Start(Spec{Argv: []string{"/no/such/program"}, CPU: allowedCPU(t)}); err == nil {
 		t.Error("no error")

@@ -30,6 +30,7 @@ type Spec struct {
 	Kill  bool // killed if this process dies, not asked to end: for one that may be stopped just then
 	In    io.Reader
 	Out   io.Writer // nil: kept with the error output
+	Log   io.Writer // takes what is kept, too: all of it; nil: the end alone is kept
 }
 
 // AnyCPU pins nothing: of a server with a ring on every core.
@@ -63,8 +64,11 @@ func (p *Proc) run(s Spec, started chan<- error) {
 	defer close(p.done)
 	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.In, s.Out, p.log
+	if s.Log != nil {
+		cmd.Stderr = io.MultiWriter(p.log, s.Log)
+	}
 	if s.Out == nil {
-		cmd.Stdout = p.log
+		cmd.Stdout = cmd.Stderr
 	}
 	cmd.WaitDelay = stopGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}

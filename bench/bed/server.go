@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -27,6 +28,7 @@ type Server struct {
 	Files map[string]string
 	// Paused says that it may be paused, and so must not outlive this process.
 	Paused bool
+	Log    io.Writer // takes what it writes; nil: the end alone is kept
 
 	Target string // http://host:port, once up
 	Admin  string // host:port that stands for {admin}, once up; a server that comes up again keeps both
@@ -51,7 +53,7 @@ func (s *Server) Up(ctx context.Context, dir, work string, cpu int, raise bool, 
 	for i, a := range s.Argv {
 		argv[i] = put.Replace(a)
 	}
-	if s.proc, err = Start(Spec{Argv: argv, CPU: cpu, Raise: raise, Kill: s.Paused}); err != nil {
+	if s.proc, err = Start(Spec{Argv: argv, CPU: cpu, Raise: raise, Kill: s.Paused, Log: s.Log}); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
 	if err := s.ready(ctx, s.Target+probe); err != nil {

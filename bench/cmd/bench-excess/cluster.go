@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -39,6 +40,7 @@ type cluster struct {
 	servers     []*bed.Server
 	etcd        *etcd // nil: the file is the coordinator
 	admitted    *admissions
+	logs        []io.Closer
 	began       time.Time
 
 	policyMu sync.Mutex
@@ -114,6 +116,13 @@ func (c *cluster) add(worker int) error {
 		"--peer-advertise %s --state-dir %s --snapshot-ttl %v --admission-log", coordinator, id(worker), listen, peer, filepath.Join(c.work, id(worker)), c.o.TTL))
 	s.Argv = append(s.Argv, "") // the log's name, another for each start
 	s.Paused = true
+	if c.o.logs != "" {
+		f, err := os.OpenFile(filepath.Join(c.o.logs, id(worker)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		s.Log, c.logs = f, append(c.logs, f)
+	}
 	c.servers = append(c.servers, s)
 	return os.Mkdir(filepath.Join(c.work, id(worker)), 0o755)
 }
@@ -231,6 +240,9 @@ func (c *cluster) down() {
 		c.etcd.kill()
 	}
 	c.net.Close()
+	for _, f := range c.logs {
+		f.Close()
+	}
 }
 
 // up starts all workers and waits until every one of them has served something of every tenant's.

@@ -31,7 +31,7 @@ func (e episode) run(ctx context.Context, c *cluster) (took, error) {
 	e.aim(func(tenant int) int { return owners[tenant] })
 	if c.o.verbose {
 		for _, f := range e {
-			fmt.Printf("%8.3f  %s\n", time.Since(c.began).Seconds(), f.tell())
+			fmt.Printf("%s %8.3f  %s\n", time.Now().Format("15:04:05.000"), time.Since(c.began).Seconds(), f.tell())
 		}
 	}
 	errs := make([]error, len(e))

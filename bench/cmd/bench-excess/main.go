@@ -51,6 +51,7 @@ type options struct {
 	Only       []string      `json:"only,omitempty"`
 
 	talon, dir, results string
+	logs                string
 	strict, noWrite     bool
 	verbose             bool
 }
@@ -91,6 +92,7 @@ func parse(args []string) (*options, error) {
 	fs.DurationVar(&o.Longest, "longest-pause", 10*time.Second, "longest SIGSTOP, and, up to 3s, longest hole in the network")
 	fs.DurationVar(&o.Patience, "patience", healTime, "after each episode: within this a second must begin in which what is due is delivered")
 	only := fs.String("only", "", "only these `kinds` of faults, separated by commas; of "+strings.Join(kindNames[:], ", "))
+	fs.StringVar(&o.logs, "logs", "", "directory that every worker's log is appended in; empty: they are not kept")
 	fs.BoolVar(&o.verbose, "verbose", false, "print each fault as it is begun")
 	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")

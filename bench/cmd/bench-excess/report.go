@@ -346,7 +346,7 @@ func (out *outcome) faultTable(o *options, b *strings.Builder) {
 		if w := t.worst(); w <= healTime.Seconds() {
 			continue
 		}
-		fmt.Fprintf(b, "  late: episode %d, %.1f s, well again after %.2f s:", i+1, float64(t.Mended-out.from)/1e9, t.Relief)
+		fmt.Fprintf(b, "  late: episode %d, mended at %s, well again after %.2f s:", i+1, time.Unix(0, t.Mended).Format("15:04:05.000"), t.Relief)
 		for _, f := range t.Faults {
 			fmt.Fprintf(b, " %s;", f.tell())
 		}
