@@ -102,6 +102,10 @@ func OpenEtcd(cfg EtcdConfig) (*Etcd, error) {
 // Close ends the connection. A worker that has not withdrawn stays a member until its lease has run out.
 func (e *Etcd) Close() error { return e.client.Close() }
 
+// knock lets the client try to connect now. By itself it waits longer after each failure, up to two minutes, and a cluster that is back
+// would not be noticed for as long.
+func (e *Etcd) knock() { e.client.ActiveConnection().ResetConnectBackoff() }
+
 func (e *Etcd) key(name string) string { return e.cfg.Prefix + name }
 
 // ask bounds one request.

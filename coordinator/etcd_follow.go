@@ -25,6 +25,7 @@ func (e *Etcd) Follow(ctx context.Context, apply func(State), failed func(error)
 			select {
 			case <-ctx.Done():
 			case <-time.After(backOff):
+				f.e.knock()
 			}
 		}
 	}
