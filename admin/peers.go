@@ -13,6 +13,8 @@ type Peers struct {
 	Epoch       uint64   `json:"epoch"` // of this incarnation
 	Coordinator string   `json:"coordinator"`
 	Trouble     string   `json:"coordinator_error,omitempty"` // why what it says now is not in force
+	Away        bool     `json:"coordinator_away"`            // because it does not answer
+	Enlisted    bool     `json:"enlisted"`                    // the coordinator knows of this incarnation; false while it has begun without its answer
 	Ring        uint64   `json:"ring_epoch"`
 	Members     []string `json:"members"`
 	Acts        bool     `json:"acts"`    // may act as an owner: a majority of the ring's voters has confirmed, or would if it asked them
@@ -112,6 +114,8 @@ func (wk Worker) writePeers(e *exposition) {
 	}{
 		{"talon_peers", "Other workers that are known.", float64(len(p.Peers))},
 		{"talon_peers_connected", "Of these, how many there is a connection with.", float64(connected)},
+		{"talon_coordinator_up", "0 while the coordinator does not answer, or its file cannot be read; what it said last stays in force.", boolean(!p.Away)},
+		{"talon_coordinator_enlisted", "0 while this worker, which has begun with the policy and the ring on its disk, is not known to the coordinator.", boolean(p.Enlisted)},
 		{"talon_coordinator_trouble", "1 while what the coordinator says is not what is in force; /api/v1/peers says why.", boolean(p.Trouble != "")},
 		{"talon_global_settled", "1 while no earlier ring can have owners that act.", boolean(p.Settled)},
 	} {

@@ -13,7 +13,7 @@ func peersWorker() Worker {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return Worker{
 		Peers: func() Peers {
-			return Peers{Worker: "w1", Epoch: 3, Coordinator: "file:p.yaml", Ring: 7, Members: []string{"w1", "w2"}, Acts: true, Settled: true,
+			return Peers{Worker: "w1", Epoch: 3, Coordinator: "file:p.yaml", Enlisted: true, Ring: 7, Members: []string{"w1", "w2"}, Acts: true, Settled: true,
 				Peers: []Peer{{ID: "w2", Addr: "127.0.0.1:2", Connected: true, Epoch: 9, Ring: 7, Since: &since, BytesIn: 5}, {ID: "w3", Fault: "connection refused"}},
 				Wire:  Wire{BytesIn: 11, BytesOut: 12, FramesIn: 13, FramesOut: 14, Merged: 15, Links: map[string]uint64{"accepted": 16, "bad_frame": 17}, Lost: map[string]uint64{"full": 18}}}
 		},
@@ -58,7 +58,7 @@ func TestPeerMetrics(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"talon_global_excess_of_bound 0.75\n", "talon_peers 2\n", "talon_peers_connected 1\n", "talon_coordinator_trouble 0\n", "talon_global_settled 1\n",
+		"talon_global_excess_of_bound 0.75\n", "talon_peers 2\n", "talon_peers_connected 1\n", "talon_coordinator_trouble 0\n", "talon_coordinator_up 1\n", "talon_coordinator_enlisted 1\n", "talon_global_settled 1\n",
 		"talon_peer_bytes_total{direction=\"in\"} 11\n", "talon_peer_frames_total{direction=\"out\"} 14\n", "talon_peer_merged_total 15\n",
 		"talon_peer_links_total{outcome=\"bad_frame\"} 17\n", "talon_peer_messages_lost_total{reason=\"full\"} 18\n",
 	} {

@@ -52,7 +52,20 @@ func writeCopy(dir string, s State) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(dir, copyName), text, 0o600)
+	return keepFile(filepath.Join(dir, copyName), text)
+}
+
+// keepFile puts a file of the state directory in the place of the one before. If that fails, on a full disk for example, the one before is removed: a worker
+// that began with it would go back.
+func keepFile(name string, text []byte) error {
+	err := replaceFile(name, text, 0o600)
+	if err == nil {
+		return nil
+	}
+	if rerr := os.Remove(name); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		return fmt.Errorf("%w; and what is there is out of date and cannot be removed: %w", err, rerr)
+	}
+	return fmt.Errorf("%w; until that is mended this worker cannot start while etcd is away", err)
 }
 
 // readBounded reads a file of at most so many bytes. It counts what it reads: a file's size is not the end of one that grows, and 0 for a device.
@@ -93,13 +106,24 @@ func replaceFile(name string, text []byte, mode fs.FileMode) error {
 }
 
 // lockFile takes the lock of a file, which it makes, and returns how to give it back. It waits for whoever has it.
-func lockFile(name string) (unlock func(), err error) {
+func lockFile(name string) (unlock func(), err error) { return flock(name, unix.LOCK_EX) }
+
+// lockDir takes a state directory for this process. Two that shared one would have the same epochs, and the slower would write an older copy over a newer.
+func lockDir(dir string) (unlock func(), err error) {
+	unlock, err = flock(filepath.Join(dir, "lock"), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("state directory %s is in use by another process: give every worker one of its own", dir)
+	}
+	return unlock, err
+}
+
+func flock(name string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+		if err = unix.Flock(int(f.Fd()), how); err != unix.EINTR {
 			break
 		}
 	}

@@ -10,5 +10,9 @@
 // one on disk, across a restart. A coordinator that cannot be reached changes nothing: the last good State stays in force and the
 // ring freezes. One that is named and has never given a policy means closed.
 //
+// A worker that starts while etcd is away begins with what its state directory keeps (Resume): policy, ring, and an epoch that no earlier process of it had and
+// that is below all which etcd will give (life). It enlists with that epoch when etcd answers. Without a policy or an epoch on disk it does not start: an
+// epoch that was made up could be that of an earlier life, whose use would then be taken for this one's.
+//
 // The coordinator only proposes rings of owners. Whether one counts is settled between the workers (qos.Tenure).
 package coordinator

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ type EtcdConfig struct {
 	User      string // empty: no authentication
 	Password  string
 
-	StateDir string        // for the copy of the last good State; empty keeps none
+	StateDir string        // of one worker alone: the copy of the last good State, and the worker's last epoch; empty keeps neither
 	Lease    time.Duration // how long a silent worker is a member; 0 is DefaultLease
 	Logger   *slog.Logger
 }
@@ -53,21 +54,24 @@ const (
 )
 
 // Etcd is a policy, a membership and a ring in an etcd cluster of at least version 3.4. Policy records are versioned keys written in transactions;
-// a worker is a key under a lease; the epoch of a ring is the revision of the key that proposes it, and the epoch of a worker that of the
+// a worker is a key under a lease; the epoch of a ring is the revision of the key that proposes it, and the epoch of a worker comes from that of the
 // key with which it enlisted. It is a Source and a Store. Its methods may be called from any goroutine.
 type Etcd struct {
 	cfg    EtcdConfig
 	client *clientv3.Client
+	start  string // of this process; in its worker's key
+	unlock func() // gives the state directory back; nil without one
 
 	mu    sync.Mutex
-	lease clientv3.LeaseID
-	self  worker // what Enlist has written; epoch 0 before
+	lease clientv3.LeaseID // 0: this process is not enlisted
+	self  worker           // what the worker's key should say; epoch 0 before Enlist or Resume
 }
 
 // worker is the value of a worker's key.
 type worker struct {
 	Addr  string `json:"addr"`
-	Epoch uint64 `json:"epoch"` // 0 until it is known: then the key's revision is
+	Epoch uint64 `json:"epoch"` // 0 until it is known: then it follows from the key's revision
+	Start string `json:"start"` // of the process that has written it, at random: whose request etcd has carried out and not answered knows its own again
 }
 
 type head struct {
@@ -88,19 +92,40 @@ func OpenEtcd(cfg EtcdConfig) (*Etcd, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	e := &Etcd{start: rand.Text()}
+	if cfg.StateDir != "" {
+		var err error
+		if e.unlock, err = lockDir(cfg.StateDir); err != nil {
+			return nil, err
+		}
+	}
 	cfg.Prefix = strings.TrimSuffix(cfg.Prefix, "/") + "/"
-	client, err := clientv3.New(clientv3.Config{
+	var err error
+	e.cfg = cfg
+	e.client, err = clientv3.New(clientv3.Config{
 		Endpoints: cfg.Endpoints, TLS: cfg.TLS, Username: cfg.User, Password: cfg.Password,
 		DialTimeout: longestAsk, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second, Logger: zap.NewNop(), // what it would say comes back as errors
 	})
 	if err != nil {
+		e.letGo()
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	return &Etcd{cfg: cfg, client: client}, nil
+	return e, nil
 }
 
 // Close ends the connection. A worker that has not withdrawn stays a member until its lease has run out.
-func (e *Etcd) Close() error { return e.client.Close() }
+func (e *Etcd) Close() error {
+	e.letGo()
+	return e.client.Close()
+}
+
+// letGo gives the state directory back.
+func (e *Etcd) letGo() {
+	if e.unlock != nil {
+		e.unlock()
+		e.unlock = nil
+	}
+}
 
 // knock lets the client try to connect now. By itself it waits longer after each failure, up to two minutes, and a cluster that is back
 // would not be noticed for as long.
@@ -118,7 +143,7 @@ func (e *Etcd) probe(ctx context.Context) error {
 	ctx, cancel := ask(ctx)
 	defer cancel()
 	if _, err := e.client.Get(ctx, e.key(headKey), clientv3.WithCountOnly()); err != nil {
-		return fmt.Errorf("etcd: no answer from %s: %w", strings.Join(e.cfg.Endpoints, ","), err)
+		return away{fmt.Errorf("etcd: no answer from %s: %w", strings.Join(e.cfg.Endpoints, ","), err)}
 	}
 	return nil
 }
@@ -150,7 +175,7 @@ func (e *Etcd) read(ctx context.Context) (*contents, error) {
 	for _, to := range []string{e.key(historyPrefix), clientv3.GetPrefixRangeEnd(e.key(""))} {
 		resp, err := e.client.Get(ctx, from, append(opts, clientv3.WithRange(to))...)
 		if err != nil {
-			return nil, fmt.Errorf("etcd: reading %s: %w", e.cfg.Prefix, err)
+			return nil, away{fmt.Errorf("etcd: reading %s: %w", e.cfg.Prefix, err)}
 		}
 		if c.revision == 0 {
 			c.revision = resp.Header.Revision
@@ -190,7 +215,7 @@ func (c *contents) put(name string, kv *mvccpb.KeyValue) error {
 		var w worker
 		if err = json.Unmarshal(kv.Value, &w); err == nil {
 			if w.Epoch == 0 {
-				w.Epoch = uint64(kv.ModRevision)
+				w.Epoch = enlistedEpoch(kv.ModRevision)
 			}
 			c.workers[qos.WorkerID(name[len(workerPrefix):])] = enlisted{w, kv.CreateRevision}
 		}

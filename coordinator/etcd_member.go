@@ -11,30 +11,96 @@ import (
 	"github.com/talon-worker/talon/qos"
 )
 
-// Enlist is of Source: it writes the worker's key under a new lease. The revision of that is the worker's epoch; a later process of the same id
+// Enlist is of Source: it writes the worker's key under a new lease. The worker's epoch follows from the revision of that; a later process of the same id
 // overwrites the key and has a higher one.
 func (e *Etcd) Enlist(ctx context.Context, self Member) (uint64, error) {
-	lease, revision, err := e.register(ctx, self.ID, worker{Addr: self.Addr})
+	last, err := readLife(e.cfg.StateDir)
+	if err == nil {
+		err = last.of(self.ID, e.cfg.StateDir)
+	}
 	if err != nil {
 		return 0, err
 	}
+	w := worker{Addr: self.Addr, Start: e.start}
+	lease, revision, err := e.register(ctx, self.ID, w)
+	if err != nil {
+		return 0, err
+	}
+	now, err := last.enlist(self.ID, revision)
+	if err != nil {
+		return 0, err
+	}
+	if err := writeLife(e.cfg.StateDir, now); err != nil {
+		e.cfg.Logger.Warn("the worker's epoch was not kept", "error", err)
+	}
+	w.Epoch = now.Epoch
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lease, e.self = lease, worker{Addr: self.Addr, Epoch: uint64(revision)}
-	return e.self.Epoch, nil
+	e.lease, e.self = lease, w
+	return w.Epoch, nil
 }
 
-// register writes a worker's key under a new lease.
-func (e *Etcd) register(ctx context.Context, id qos.WorkerID, w worker) (clientv3.LeaseID, int64, error) {
+// Resume begins a life of a worker that cannot enlist, for what Enlist has said, with the policy and the ring of its state directory. Stay enlists it
+// when the cluster answers. The epoch is above those of all processes that have used the directory, and below that of each that enlists later; a worker that
+// lives under the same id elsewhere is the older or the newer one, and the older stops (ErrReplaced, or by the word of an owner).
+func (e *Etcd) Resume(self Member, why error) (uint64, error) {
+	cannot := func(what any) (uint64, error) {
+		return 0, fmt.Errorf("%w; and the worker cannot begin without it: %v", why, what)
+	}
+	if e.cfg.StateDir == "" {
+		return cannot("no state directory is given that could hold the last policy and ring")
+	}
+	last, err := readLife(e.cfg.StateDir)
+	if err == nil {
+		err = last.of(self.ID, e.cfg.StateDir)
+	}
+	if err != nil {
+		return cannot(err)
+	}
+	now, err := last.resume()
+	if err != nil {
+		return cannot(fmt.Errorf("state directory %s: %w", e.cfg.StateDir, err))
+	}
+	kept, err := readCopy(e.cfg.StateDir)
+	switch {
+	case err != nil:
+		return cannot(err)
+	case kept.Book.Generation == 0:
+		return cannot(fmt.Errorf("state directory %s has no policy yet", e.cfg.StateDir))
+	}
+	if err := writeLife(e.cfg.StateDir, now); err != nil {
+		return cannot(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.self = worker{Addr: self.Addr, Epoch: now.Epoch, Start: e.start}
+	return now.Epoch, nil
+}
+
+// Enlisted reports whether the cluster knows of this process: false from Resume until Stay has enlisted it.
+func (e *Etcd) Enlisted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lease != 0
+}
+
+// errRaced says that a worker's key was written by another between looking and writing.
+var errRaced = errors.New("its key has changed meanwhile")
+
+// register writes a worker's key under a new lease, if what holds of it.
+func (e *Etcd) register(ctx context.Context, id qos.WorkerID, w worker, what ...clientv3.Cmp) (clientv3.LeaseID, int64, error) {
 	ctx, cancel := ask(ctx)
 	defer cancel()
 	grant, err := e.client.Grant(ctx, int64(e.cfg.Lease/time.Second))
 	if err != nil {
-		return 0, 0, fmt.Errorf("etcd: a lease for worker %s: %w", id, err)
+		return 0, 0, away{fmt.Errorf("etcd: a lease for worker %s: %w", id, err)}
 	}
-	put, err := e.client.Put(ctx, e.key(workerPrefix+string(id)), encode(w), clientv3.WithLease(grant.ID))
+	put, err := e.client.Txn(ctx).If(what...).Then(clientv3.OpPut(e.key(workerPrefix+string(id)), encode(w), clientv3.WithLease(grant.ID))).Commit()
 	if err != nil {
-		return 0, 0, fmt.Errorf("etcd: enlisting worker %s: %w", id, err)
+		return 0, 0, away{fmt.Errorf("etcd: enlisting worker %s: %w", id, err)}
+	}
+	if !put.Succeeded {
+		return 0, 0, fmt.Errorf("etcd: enlisting worker %s: %w", id, errRaced)
 	}
 	return grant.ID, put.Header.Revision, nil
 }
@@ -42,8 +108,8 @@ func (e *Etcd) register(ctx context.Context, id qos.WorkerID, w worker) (clientv
 // ErrReplaced ends Stay: another process has enlisted under this worker's id.
 var ErrReplaced = errors.New("etcd: another process has enlisted under this worker's id; give every worker an id of its own")
 
-// Stay keeps an enlisted worker a member until ctx ends: it renews the lease, and enlists again, with the same epoch, when the lease has run out
-// while the cluster was away. failed is told what is wrong (nil: nothing any more).
+// Stay keeps a worker a member until ctx ends: it renews the lease, and enlists it, with the epoch that it has, when it has begun without the cluster or
+// its lease has run out while that was away. failed is told what is wrong (nil: nothing any more).
 func (e *Etcd) Stay(ctx context.Context, id qos.WorkerID, failed func(error)) error {
 	every := time.NewTicker(e.cfg.Lease / 3)
 	defer every.Stop()
@@ -73,31 +139,41 @@ func (e *Etcd) renew(ctx context.Context, id qos.WorkerID) error {
 	e.mu.Unlock()
 	short, cancel := ask(ctx)
 	defer cancel()
-	alive, err := e.client.KeepAliveOnce(short, lease)
-	if err == nil && alive.TTL > 0 {
-		return nil
+	if lease != 0 {
+		if alive, err := e.client.KeepAliveOnce(short, lease); err == nil && alive.TTL > 0 {
+			return nil
+		}
 	}
 	get, gerr := e.client.Get(short, e.key(workerPrefix+string(id)))
 	if gerr != nil {
-		return fmt.Errorf("etcd: renewing the lease of worker %s: %w", id, errors.Join(err, gerr))
+		if lease == 0 {
+			return away{fmt.Errorf("etcd: worker %s has begun with the policy and the ring that it kept, and has not enlisted since: %w", id, gerr)}
+		}
+		return away{fmt.Errorf("etcd: renewing the lease of worker %s: %w", id, gerr)}
 	}
+	seen := int64(0)
 	if len(get.Kvs) > 0 {
+		seen = get.Kvs[0].ModRevision
 		c := &contents{workers: map[qos.WorkerID]enlisted{}}
 		if err := c.put(workerPrefix+string(id), get.Kvs[0]); err != nil {
 			return err
 		}
-		if c.workers[id].Epoch > self.Epoch {
+		if w := c.workers[id]; w.Epoch > self.Epoch && w.Start != self.Start {
 			return ErrReplaced
 		}
 	}
-	lease, _, err = e.register(ctx, id, self)
+	now, _, err := e.register(ctx, id, self, clientv3.Compare(clientv3.ModRevision(e.key(workerPrefix+string(id))), "=", seen))
 	if err != nil {
 		return err
 	}
 	e.mu.Lock()
-	e.lease = lease
+	e.lease = now
 	e.mu.Unlock()
-	e.cfg.Logger.Warn("the lease had run out; enlisted again", "worker", id, "epoch", self.Epoch)
+	if lease == 0 {
+		e.cfg.Logger.Info("enlisted", "worker", id, "epoch", self.Epoch)
+	} else {
+		e.cfg.Logger.Warn("the lease had run out; enlisted again", "worker", id, "epoch", self.Epoch)
+	}
 	return nil
 }
 
@@ -108,7 +184,7 @@ func (e *Etcd) Withdraw(ctx context.Context) error {
 	e.lease = 0
 	e.mu.Unlock()
 	if lease == 0 {
-		return nil
+		return errors.New("etcd: the worker is not enlisted, so there is nothing to give back")
 	}
 	ctx, cancel := ask(ctx)
 	defer cancel()

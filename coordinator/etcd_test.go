@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/talon-worker/talon/qos"
@@ -199,6 +200,7 @@ func TestEtcd(t *testing.T) {
 	t.Run("replaced", func(t *testing.T) { testReplaced(t, c) })
 	t.Run("force", func(t *testing.T) { testForce(t, c) })
 	t.Run("compaction and restart", func(t *testing.T) { testRestart(t, c) })
+	t.Run("begun without it", func(t *testing.T) { testResume(t, c) })
 	t.Run("copy on disk", func(t *testing.T) { testCopy(t, c) }) // the last: etcd stays down
 }
 
@@ -404,6 +406,128 @@ func testRestart(t *testing.T, c *cluster) {
 	}
 	a.leave(t)
 	b.leave(t)
+}
+
+// A story: a worker that cannot enlist begins with what its directory keeps, under an epoch above those of its earlier lives; it enlists with that when the
+// cluster is back, and the next process has a higher one.
+func testResume(t *testing.T, c *cluster) {
+	dir := t.TempDir()
+	start := func() *Etcd { return c.open("resume", func(cfg *EtcdConfig) { cfg.StateDir = dir }) }
+	self := Member{ID: "a", Addr: "127.0.0.1:1"}
+	away := errors.New("away")
+	begin := func(e *Etcd) uint64 {
+		t.Helper()
+		epoch, err := e.Resume(self, away)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Enlisted() {
+			t.Error("enlisted, without the cluster")
+		}
+		return epoch
+	}
+	cannot := func(e *Etcd, part string) {
+		t.Helper()
+		if epoch, err := e.Resume(self, away); !errors.Is(err, away) || !strings.Contains(err.Error(), part) {
+			t.Errorf("epoch %d, %v, want an error with %q", epoch, err, part)
+		}
+	}
+	e := c.open("resume")
+	cannot(e, "no state directory")
+	e.Close()
+	e = start()
+	cannot(e, "no worker has enlisted")
+	epoch, err := e.Enlist(t.Context(), self)
+	if err != nil || !e.Enlisted() {
+		t.Fatal(err)
+	}
+	cannot(e, "has no policy")
+	if _, err := OpenEtcd(e.cfg); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("two processes share a directory: %v", err)
+	}
+	f, end := follow(t, e)
+	save(t, e, withRate("20000/s"))
+	f.untilPolicy(1)
+	end()
+	e.Close()
+	c.down()
+	for range 2 { // killed and started again
+		e = start()
+		next := begin(e)
+		if next <= epoch {
+			t.Errorf("epoch %d after %d", next, epoch)
+		}
+		epoch = next
+		e.Close()
+	}
+	e = start()
+	epoch = begin(e)
+	if err := e.Withdraw(t.Context()); err == nil {
+		t.Error("withdrew what was not enlisted")
+	}
+	stay := func(e *Etcd) chan error {
+		stayed := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		go func() { stayed <- e.Stay(ctx, self.ID, func(error) {}) }()
+		return stayed
+	}
+	enlisted := func(e *Etcd) worker {
+		t.Helper()
+		for late := time.Now().Add(patience); ; {
+			if e.Enlisted() {
+				got, err := e.read(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got.workers[self.ID].worker
+			}
+			if time.Now().After(late) {
+				t.Fatal("never enlisted")
+			}
+			e.knock()
+		}
+	}
+	stayed := stay(e)
+	c.up()
+	if w := enlisted(e); w.Epoch != epoch || w.Addr != self.Addr {
+		t.Errorf("enlisted as %+v, want epoch %d", w, epoch)
+	}
+	// Another machine starts under the same id: this process is the older one.
+	other := c.open("resume", func(cfg *EtcdConfig) { cfg.Lease = time.Hour }) // nobody renews it
+	defer other.Close()
+	after, err := other.Enlist(t.Context(), self)
+	if err != nil || after <= epoch {
+		t.Errorf("epoch %d after %d: %v", after, epoch, err)
+	}
+	e.mu.Lock()
+	lease := e.lease
+	e.mu.Unlock()
+	if _, err := other.client.Revoke(t.Context(), lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) { // else it notices when the lease ends
+		t.Fatal(err)
+	}
+	if err := <-stayed; !errors.Is(err, ErrReplaced) {
+		t.Errorf("got %v, want ErrReplaced", err)
+	}
+	e.Close()
+	// A life that was below one elsewhere: it stops as soon as the cluster says so.
+	e = start()
+	defer e.Close()
+	begin(e)
+	if err := <-stay(e); !errors.Is(err, ErrReplaced) {
+		t.Errorf("got %v, want ErrReplaced", err)
+	}
+	// A request to enlist that was carried out and not answered is the process's own.
+	if err := other.Withdraw(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.register(t.Context(), self.ID, worker{Addr: self.Addr, Start: e.start}); err != nil {
+		t.Fatal(err)
+	}
+	stay(e)
+	if w := enlisted(e); w.Epoch != e.self.Epoch {
+		t.Errorf("enlisted as %+v, want epoch %d", w, e.self.Epoch)
+	}
 }
 
 // With the cluster away a worker begins with the last good State that it has on disk, and without one says what is wrong.

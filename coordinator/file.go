@@ -66,7 +66,7 @@ const fileEvery = 2 * time.Second
 func (f *File) step(apply func(State)) error {
 	next, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)
+		return away{fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)}
 	}
 	if err != nil {
 		return err

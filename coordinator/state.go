@@ -95,6 +95,15 @@ type Version struct {
 	By      string    `json:"by"` // who changed it, as far as is known
 }
 
+// ErrAway is in every error of a Source that says nothing but that there is no answer: etcd cannot be reached, or the file cannot be read.
+var ErrAway = errors.New("the coordinator does not answer")
+
+// away marks an error with ErrAway.
+type away struct{ error }
+
+func (a away) Unwrap() error      { return a.error }
+func (away) Is(target error) bool { return target == ErrAway }
+
 // Errors of a Store.
 var (
 	ErrConflict = errors.New("the policy has changed since it was read; look at it again and repeat the change")

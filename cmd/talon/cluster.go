@@ -24,10 +24,11 @@ type cluster struct {
 	etcd   *coordinator.Etcd // source, if it is one
 	self   coordinator.Member
 	epoch  uint64
+	kept   error        // why the worker has begun with what its state directory keeps, and not with what the coordinator says; nil: it has not
 	port   net.Listener // the node's once it runs
 
 	state atomic.Pointer[coordinator.State] // last applied
-	wrong atomic.Pointer[error]             // what is wrong with the coordinator now, or nil
+	wrong [dealings]atomic.Pointer[error]   // what is wrong with the coordinator now, by what is done with it; nil is nothing
 
 	begun atomic.Bool   // the first State is taken in, or will not be waited for any more
 	ready chan struct{} // closed when the server is made: later States wait for it
@@ -38,7 +39,18 @@ type cluster struct {
 	resigned sync.WaitGroup
 }
 
-// firstState is how long a worker waits at its start for what the coordinator says; without it it begins closed.
+// dealing is one of the things that a worker does with its coordinator, each by itself.
+type dealing int
+
+const (
+	following dealing = iota
+	staying
+	proposing
+	dealings
+)
+
+// firstState is how long a worker waits at its start for the coordinator to enlist it, and then for what it says; without the one it begins with what its
+// state directory keeps, without the other closed.
 const firstState = 2 * time.Second
 
 // leaveTime bounds how long a worker that has withdrawn waits for the ring without it, to hand over what it owns.
@@ -112,7 +124,7 @@ func (w *worker) openCluster() (err error) {
 	if c.self.Addr == "" {
 		c.self.Addr = c.port.Addr().String()
 	}
-	if c.epoch, err = c.source.Enlist(context.Background(), c.self); err != nil {
+	if err = c.enlist(); err != nil {
 		return cannot("coordinator %s: %w", w.conf.coordinator, err)
 	}
 	if w.limiter, err = w.newClusterLimiter(c); err != nil {
@@ -125,6 +137,34 @@ func (w *worker) openCluster() (err error) {
 	w.tenancy.now.Store(&inForce{set: &policy.Set{}, generation: func(string) uint64 { return 0 }, open: w.tenancy.open, since: time.Now()})
 	c.follow()
 	return nil
+}
+
+// enlist makes the worker known, or lets it begin with the policy and the ring that it has kept, where the coordinator does not answer.
+func (c *cluster) enlist() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), firstState)
+	defer cancel()
+	if c.epoch, err = c.source.Enlist(ctx, c.self); err == nil || c.etcd == nil || !errors.Is(err, coordinator.ErrAway) {
+		return err
+	}
+	c.kept = err
+	c.wrong[staying].Store(&c.kept) // until Stay says more
+	if c.epoch, err = c.etcd.Resume(c.self, err); err != nil {
+		return fmt.Errorf("%w; start the worker when etcd answers (is it running, and is the address right?). "+
+			"A worker with --state-dir that has been enlisted once starts without it", err)
+	}
+	return nil
+}
+
+// enlisted reports whether the coordinator knows of this process.
+func (c *cluster) enlisted() bool { return c.etcd == nil || c.etcd.Enlisted() }
+
+// warnings are what is to be said of the beginning, after the first log line.
+func (c *cluster) warnings() []string {
+	if c.kept == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the coordinator does not answer: the worker has begun with the policy and the ring in %s, as incarnation %d, and enlists as soon as it can: %v",
+		c.w.conf.stateDir, c.epoch, c.kept)}
 }
 
 // follow begins to follow the coordinator, and waits a little for what it says first: with that the server begins.
@@ -144,7 +184,7 @@ func (c *cluster) follow() {
 				c.apply(s)
 			case <-ctx.Done():
 			}
-		}, c.failed)
+		}, c.failed(following))
 	})
 	select {
 	case <-first:
@@ -236,25 +276,30 @@ func (c *cluster) apply(s coordinator.State) {
 	}
 }
 
-// failed takes what is wrong with the coordinator, or nil.
-func (c *cluster) failed(err error) {
-	if err == nil {
-		if c.wrong.Swap(nil) != nil {
-			c.w.log.Info("the coordinator is well again", "coordinator", c.w.conf.coordinator)
+// failed takes what is wrong with the coordinator in one dealing with it, or nil. A cluster that is away says so now in one way, now in another: the first is logged.
+func (c *cluster) failed(in dealing) func(error) {
+	return func(err error) {
+		if err == nil {
+			if c.wrong[in].Swap(nil) != nil && c.doubt() == nil {
+				c.w.log.Info("the coordinator is well again", "coordinator", c.w.conf.coordinator)
+			}
+			return
 		}
-		return
-	}
-	if was := c.wrong.Swap(&err); was == nil || (*was).Error() != err.Error() {
-		c.w.log.Warn("the coordinator: what it said last stays in force", "coordinator", c.w.conf.coordinator, "error", err)
+		was := c.wrong[in].Swap(&err)
+		if was == nil || (*was).Error() != err.Error() && !(errors.Is(*was, coordinator.ErrAway) && errors.Is(err, coordinator.ErrAway)) {
+			c.w.log.Warn("the coordinator: what it said last stays in force", "coordinator", c.w.conf.coordinator, "error", err)
+		}
 	}
 }
 
-// doubt is what is wrong with the coordinator now, or nil.
-func (c *cluster) doubt() error {
-	if err := c.wrong.Load(); err != nil {
-		return *err
+// doubt is what is wrong with the coordinator now, or nil: that it does not answer before all else.
+func (c *cluster) doubt() (found error) {
+	for i := range c.wrong {
+		if err := c.wrong[i].Load(); err != nil && (found == nil || errors.Is(*err, coordinator.ErrAway) && !errors.Is(found, coordinator.ErrAway)) {
+			found = *err
+		}
 	}
-	return nil
+	return found
 }
 
 // stay keeps the worker a member, and lets it propose rings when that is its turn. Only etcd has members that come and go by themselves.
@@ -265,11 +310,11 @@ func (c *cluster) stay() {
 	ctx, resign := context.WithCancel(context.Background())
 	c.resign = resign
 	c.resigned.Go(func() {
-		if err := c.etcd.Stay(ctx, c.self.ID, c.failed); err != nil {
+		if err := c.etcd.Stay(ctx, c.self.ID, c.failed(staying)); err != nil {
 			c.w.fenced(err)
 		}
 	})
-	c.resigned.Go(func() { c.etcd.Propose(ctx, c.self.ID, c.settled, c.failed) })
+	c.resigned.Go(func() { c.etcd.Propose(ctx, c.self.ID, c.settled, c.failed(proposing)) })
 }
 
 // settled reports whether the ring of that epoch has seen off those before it.

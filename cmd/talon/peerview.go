@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/talon-worker/talon/admin"
+	"github.com/talon-worker/talon/coordinator"
 	"github.com/talon-worker/talon/peerwire"
 	"github.com/talon-worker/talon/qos"
 )
@@ -10,8 +13,9 @@ import (
 func (w *worker) peerState() admin.Peers {
 	s := w.limiter.node.Status()
 	p := admin.Peers{Worker: string(s.Worker), Epoch: s.Epoch, Coordinator: w.conf.coordinator, Ring: s.Ring, Acts: s.Acts, Settled: s.Settled, Wire: adminWire(&s)}
+	p.Enlisted = w.cluster.enlisted()
 	if err := w.tenancy.stale(); err != nil {
-		p.Trouble = err.Error()
+		p.Trouble, p.Away = err.Error(), errors.Is(err, coordinator.ErrAway)
 	}
 	for _, id := range s.Members {
 		p.Members = append(p.Members, string(id))

@@ -187,7 +187,7 @@ func (f *serveFlags) settings() []setting {
 		{name: "peer-tls-ca", value: (*word)(&f.peerTLSCA),
 			usage: "the authority of all workers' certificates (PEM `file`)"},
 		{name: "state-dir", value: (*word)(&f.stateDir), check: f.checkStateDir,
-			usage: "`directory` for a copy of the last policy and ring, so that a worker starts while etcd is away and never goes back; empty keeps none"},
+			usage: "`directory` of this worker alone, for the last policy and ring and its last epoch, so that it starts while etcd is away and never goes back; empty keeps none"},
 		{name: "member-lease", value: (*span)(&f.memberLease), check: between(&f.memberLease, time.Second, time.Minute),
 			usage: "how long a worker that etcd does not hear from is still a member"},
 		{name: "etcd-user", value: (*word)(&f.etcdUser),

@@ -146,6 +146,9 @@ func (w *worker) announce(files uint64) {
 	w.log.Info("serving", "version", b.Version, "data", w.server.Addr().String(), "admin", adminAddr,
 		"origin", w.conf.originPath(), "rings", ringCount(w.conf.rings), "policy", tenants.Note)
 	warnings := w.conf.warnings(files)
+	if w.cluster != nil {
+		warnings = append(warnings, w.cluster.warnings()...)
+	}
 	if w.tenancy != nil {
 		warnings = append(warnings, w.policyWarnings(w.tenancy.now.Load())...)
 	}
