@@ -55,7 +55,7 @@ func (s *Stats) Add(o *Stats) {
 		{&s.FilesChanged, &o.FilesChanged}, {&s.ProbeHits, &o.ProbeHits}, {&s.Prefetches, &o.Prefetches},
 		{&s.Parked, &o.Parked}, {&s.AcceptRearms, &o.AcceptRearms}, {&s.RecvRearms, &o.RecvRearms},
 		{&s.RecvPauses, &o.RecvPauses}, {&s.BuffersOut, &o.BuffersOut},
-		{&s.StaleCompleted, &o.StaleCompleted}, {&s.Starved, &o.Starved}, {&s.StarvedNow, &o.StarvedNow},
+		{&s.StaleCompleted, &o.StaleCompleted}, {&s.RefusalsHeld, &o.RefusalsHeld}, {&s.Starved, &o.Starved}, {&s.StarvedNow, &o.StarvedNow},
 		{&s.BuffersHeld, &o.BuffersHeld}, {&s.InputsHeld, &o.InputsHeld}, {&s.SlabsHeld, &o.SlabsHeld},
 		{&s.OpensOut, &o.OpensOut}, {&s.OpensRefused, &o.OpensRefused}, {&s.Turns, &o.Turns},
 	} {
