@@ -55,8 +55,13 @@ func (w *Worker) Ring(i, slots int) *Ring {
 	return r
 }
 
-// clock notes the time, and that something has happened.
-func (r *Ring) clock(now int64) { r.now, r.news = max(r.now, now), true }
+// clock is what every call begins with that may make a tenant eligible: it notes the time, that something has happened, and what has become of the shared
+// clock. The ring may have slept since its last turn, and others may have come meanwhile: by a plan from before them V would be far ahead, and a tenant
+// that joins it would wait until it really is there. Not in the middle of a call: a new frame files every seat anew, that one, too.
+func (r *Ring) clock(now int64) {
+	r.now, r.news = max(r.now, now), true
+	r.look()
+}
 
 // look takes in what has happened to the shared clock.
 func (r *Ring) look() {

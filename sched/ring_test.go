@@ -634,6 +634,78 @@ func TestRateComesAndGoes(t *testing.T) {
 	}
 }
 
+// TestAnyCallMayHearOfANewMode: whichever call is the first after virtual times have got another meaning, each tenant stands in one place, and everything
+// that was under way goes on.
+func TestAnyCallMayHearOfANewMode(t *testing.T) {
+	calls := map[string]func(r *Ring, now int64, a, b, parked *Tenant){
+		"Admit":      func(r *Ring, now int64, a, b, parked *Tenant) { r.Admit(b, 20, kib, now); r.Drop(20, now) },
+		"Push":       func(r *Ring, now int64, a, b, parked *Tenant) { r.Push(5, kib, now) },
+		"Charge":     func(r *Ring, now int64, a, b, parked *Tenant) { r.Charge(1, kib, now) },
+		"Done":       func(r *Ring, now int64, a, b, parked *Tenant) { r.Done(0, kib, kib, now) },
+		"Block":      func(r *Ring, now int64, a, b, parked *Tenant) { r.Block(1); r.Unblock(1, now) },
+		"Unblock":    func(r *Ring, now int64, a, b, parked *Tenant) { r.Unblock(4, now) },
+		"Park":       func(r *Ring, now int64, a, b, parked *Tenant) { r.Park(a, now+msec) },
+		"WakeTenant": func(r *Ring, now int64, a, b, parked *Tenant) { r.WakeTenant(parked, now) },
+		"Drop":       func(r *Ring, now int64, a, b, parked *Tenant) { r.Drop(2, now) },
+		"Drop of the last that kept a parked tenant": func(r *Ring, now int64, a, b, parked *Tenant) { r.Drop(6, now); r.Drop(7, now) },
+		"Next": func(r *Ring, now int64, a, b, parked *Tenant) {
+			if p, ok := r.Next(now); ok {
+				r.Drop(p.Slot, now)
+			}
+		},
+	}
+	for name, call := range calls {
+		for _, rates := range [][2]int64{{0, 1e9}, {1e9, 0}} {
+			g := newRig(t, Config{Rate: rates[0]})
+			r := g.r[0]
+			a, b, parked := g.tenant(TenantConfig{}), g.tenant(TenantConfig{Weight: 2}), g.tenant(TenantConfig{})
+			g.start(0, parked, 6, huge)
+			r.Charge(g.await(0).Slot, kib, g.now) // in flight
+			g.start(0, parked, 7, huge)
+			for g.await(0).Slot != 7 {
+			}
+			r.Park(parked, g.now+5*msec)
+			g.start(0, a, 0, huge)
+			r.Charge(g.await(0).Slot, kib, g.now)
+			g.start(0, a, 2, huge)
+			g.start(0, a, 4, huge)
+			r.Block(4)
+			r.Admit(b, 5, kib, g.now)
+			g.start(0, b, 1, huge)
+			for g.await(0).Slot != 1 {
+			}
+			if err := g.w.SetRate(rates[1], g.now); err != nil {
+				t.Fatal(err)
+			}
+			call(r, g.now, a, b, parked)
+			if err := g.w.Audit(g.r); err != nil {
+				t.Errorf("%s, rates %v: %v", name, rates, err)
+				continue
+			}
+			for slot := range uint32(8) { // all that is left is served
+				if r.flows[slot].state == flowPicked {
+					r.Charge(slot, kib, g.now)
+				}
+				if r.flows[slot].state == flowFlying {
+					r.Done(slot, kib, huge, g.now)
+				}
+			}
+			g.now += 10 * msec // nobody is parked any more
+			served := map[uint32]bool{}
+			for range 200 {
+				p := g.await(0)
+				r.Done(p.Slot, r.Charge(p.Slot, p.Bytes, g.now), huge, g.now)
+				served[p.Slot] = true
+			}
+			for slot := range uint32(8) {
+				if state := r.flows[slot].state; state == flowReady && !served[slot] {
+					t.Errorf("%s, rates %v: slot %d was ready and not served", name, rates, slot)
+				}
+			}
+		}
+	}
+}
+
 func TestWeightChangesLive(t *testing.T) {
 	for _, rate := range []int64{0, 1e9} {
 		g := newRig(t, Config{Rate: rate})

@@ -83,10 +83,8 @@ func (r *Ring) fall(s *seat) {
 	}
 }
 
-// activate makes a seat eligible again. No credit: it starts at most one chunk behind. The ring may have slept since its last turn, and others may have come
-// meanwhile: by a plan from before them V would be far ahead, and the tenant would wait until it really is there.
+// activate makes a seat eligible again. No credit: it starts at most one chunk behind.
 func (r *Ring) activate(s *seat) {
-	r.look()
 	s.active = true
 	switch r.plan.mode {
 	case paced:
