@@ -21,8 +21,12 @@ func (r *Ring) Audit() error {
 			c.ready++
 			c.live++
 			c.turn += f.want + turnCost
-		case flowPicked, flowFlying:
+		case flowPicked:
 			c.live++
+		case flowFlying:
+			if !f.last {
+				c.live++
+			}
 		}
 		if f.held != 0 && f.state != flowPicked && f.state != flowFlying {
 			return fmt.Errorf("slot %d holds %d bytes in state %d", i, f.held, f.state)

@@ -21,12 +21,14 @@ type flow struct {
 	inRequests, inBytes, inInflight bool
 	block                           bool // while in flight: it will be blocked when it is done
 	dropped                         bool // while in flight: it will be over when it is done
+	last                            bool // while in flight: nothing of it is left to send, so that it is not live any more
 	pooled                          bool // what it holds is reserved in the bucket, too
 
 	seat        int32
 	next, prev  int32 // among the ready flows of its seat
 	after, fore int32 // among the fresh ones
 	want        int64 // bytes of its next dispatch
+	rest        int64 // bytes that it has left to send, as far as Push or Done were told
 	payload     int64 // bytes reserved for it, picked or in flight
 	held        int64 // payload, and ResponseCost the first time
 	cost        int64 // held, in virtual time as it was charged

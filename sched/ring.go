@@ -308,7 +308,6 @@ func (r *Ring) reuse(f *flow, slot uint32) {
 	}
 	s := &r.seats[f.seat]
 	r.settle(f, s, 0)
-	r.fall(s)
 	r.finish(f, s)
 }
 
@@ -317,7 +316,7 @@ func (r *Ring) reuse(f *flow, slot uint32) {
 func (r *Ring) Push(slot uint32, want, now int64) {
 	r.clock(now)
 	f, s := r.at(slot, "Push", flowQueued)
-	f.want = r.estimate(f, want)
+	f.want, f.rest = r.estimate(f, want), want
 	f.pushed, f.throttled = r.now, s.throttled(r.now)
 	r.ready(f, s, slot)
 }
@@ -343,6 +342,9 @@ func (r *Ring) Charge(slot uint32, n, now int64) int64 {
 	f, s := r.at(slot, "Charge", flowPicked)
 	r.commit(f, s, slot)
 	n = min(max(n, 0), max(f.payload, r.w.cfg.Chunk))
+	if n >= f.rest {
+		r.ended(f, s)
+	}
 	switch back := f.payload - n; {
 	case back > 0:
 		if f.pooled {
@@ -401,18 +403,30 @@ func (r *Ring) Done(slot uint32, sent, next, now int64) {
 	s.stats.Got += sent
 	r.settle(f, s, f.payload-sent)
 	s.observe(sent, r.now)
+	f.want, f.rest = r.estimate(f, next), next
 	switch {
 	case f.dropped || next <= 0:
-		r.fall(s)
+		r.ended(f, s)
 		r.finish(f, s)
 	case f.block:
-		f.want = r.estimate(f, next)
-		f.state, f.block = flowBlocked, false
-		r.fall(s)
+		r.ended(f, s)
+		f.state, f.block, f.last = flowBlocked, false, false
 	default:
-		f.want = r.estimate(f, next)
+		if f.last {
+			f.last = false
+			r.rise(s)
+		}
 		r.enqueue(f, s, int32(slot), false)
 		r.file(s)
+	}
+}
+
+// ended makes a flow in flight not live any more, as nothing of it is left to send. That it is not done does not keep its tenant active: else, when the tenant
+// had more to send, it would still be owed what it was behind before.
+func (r *Ring) ended(f *flow, s *seat) {
+	if !f.last {
+		f.last = true
+		r.fall(s)
 	}
 }
 
@@ -500,6 +514,7 @@ func (r *Ring) Drop(slot uint32, now int64) {
 	switch f.state {
 	case flowFlying:
 		f.dropped = true
+		r.ended(f, s)
 		return
 	case flowPicked:
 		r.unpick(f, s, slot)

@@ -218,13 +218,22 @@ func TestWhatIsServedElsewhereStarvesNobody(t *testing.T) {
 	}
 }
 
-// TestReturningEarnsNothing: who has been idle, throttled or read slowly comes back with at most a chunk of credit.
+// TestReturningEarnsNothing: who has been idle, throttled or read slowly comes back with at most a chunk of credit; so does who had nothing left to send, though
+// its last response was still in flight.
 func TestReturningEarnsNothing(t *testing.T) {
 	for _, rate := range []int64{0, 1e9} {
 		for name, rest := range map[string]func(*rig, *Tenant){
 			"idle":        func(g *rig, b *Tenant) { g.r[0].Drop(1, g.now) },
 			"slow reader": func(g *rig, b *Tenant) { g.r[0].Block(1) },
 			"throttled":   func(g *rig, b *Tenant) { g.r[0].Park(b, g.now+900*msec) },
+			"all in flight": func(g *rig, b *Tenant) {
+				g.r[0].Drop(1, g.now)
+				g.start(0, b, 2, kib)
+				for g.await(0).Tenant != b {
+					g.r[0].Done(0, 256*kib, huge, g.now)
+				}
+				g.r[0].Charge(2, kib, g.now)
+			},
 		} {
 			g := newRig(t, Config{Rate: rate})
 			a, b := g.tenant(TenantConfig{}), g.tenant(TenantConfig{})
@@ -239,7 +248,7 @@ func TestReturningEarnsNothing(t *testing.T) {
 				g.now += msec / 10
 			}
 			switch name {
-			case "idle":
+			case "idle", "all in flight":
 				g.start(0, b, 1, huge)
 			case "slow reader":
 				g.r[0].Unblock(1, g.now)

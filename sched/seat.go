@@ -23,7 +23,7 @@ type seat struct {
 	head, tail  int32 // flows that are ready, in turn
 	first, last int32 // flows that are ready or picked for the first time, oldest first
 	ready       int32
-	live        int32 // flows ready, picked or in flight
+	live        int32 // flows ready, picked, or in flight with more to send
 	flows       int32 // all
 
 	flying int64 // bytes picked or in flight
