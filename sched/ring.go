@@ -191,6 +191,9 @@ func (r *Ring) pick() (Pick, bool) {
 		if s.flying > 0 && s.flying+held > max(most-r.w.cfg.Chunk, r.w.cfg.Chunk) && r.heap.len() > 1 {
 			r.heap.remove(s.id)
 			p, ok := r.pick()
+			if r.plan.mode == free {
+				r.forfeit(s) // whose part of the ring is in flight has no claim on what others get meanwhile
+			}
 			r.heap.push(s.id, r.key(s))
 			if ok {
 				return p, true

@@ -274,6 +274,34 @@ func TestReturningEarnsNothing(t *testing.T) {
 	}
 }
 
+// TestPassedOverEarnsNothing: whose part of a ring is in flight is passed over for others, and has no claim on what these get meanwhile.
+func TestPassedOverEarnsNothing(t *testing.T) {
+	g := newRig(t, Config{Depth: 2})
+	a, b := g.tenant(TenantConfig{}), g.tenant(TenantConfig{})
+	g.start(0, a, 0, 5*kib)
+	g.r[0].Charge(g.next(0).Slot, 5*kib, g.now)
+	g.start(0, a, 1, huge)
+	g.start(0, b, 2, huge)
+	for range 100 {
+		if g.serve(0) != b {
+			t.Fatal("not passed over")
+		}
+	}
+	g.r[0].Done(0, 5*kib, 0, g.now)
+	ahead, most := 0, 0
+	for range 20 {
+		if g.serve(0) == a {
+			ahead++
+		} else {
+			ahead--
+		}
+		most = max(most, ahead)
+	}
+	if most > 2 || ahead < 0 {
+		t.Errorf("%d chunks more than the other at most, %d at the end; want at most 2, and none less", most, ahead)
+	}
+}
+
 // TestRingBoundEarnsNothing: a tenant that a slow ring keeps from its share does not collect it. When it moves it gets what a clamp leaves it and no more.
 func TestRingBoundEarnsNothing(t *testing.T) {
 	g := newRig(t, Config{Rings: 2, Rate: 1e9, Depth: 1})

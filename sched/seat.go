@@ -95,13 +95,18 @@ func (r *Ring) activate(s *seat) {
 			s.t.lift(r.virtual() - s.t.cfg.Load().chunk)
 		}
 	case free:
-		cfg := s.t.cfg.Load()
-		vt := s.t.vt.Load()
-		if key := vt - s.off; key-(r.v-cfg.chunk) < 0 {
-			s.off = vt - (r.v - cfg.chunk)
-		} else if key-(r.v+cfg.lag) > 0 {
-			s.off = vt - (r.v + cfg.lag)
+		r.forfeit(s)
+		if most := r.v + s.t.cfg.Load().lag; s.t.vt.Load()-s.off-most > 0 {
+			s.off = s.t.vt.Load() - most
 		}
+	}
+}
+
+// forfeit takes from a seat what it is behind by more than a chunk, where no rate binds.
+func (r *Ring) forfeit(s *seat) {
+	least := r.v - s.t.cfg.Load().chunk
+	if vt := s.t.vt.Load(); vt-s.off-least < 0 {
+		s.off = vt - least
 	}
 }
 
