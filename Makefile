@@ -11,10 +11,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-excess cluster cluster-faults clean
+.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-excess bench-gubernator cluster cluster-faults clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-16s %s\n", $$1, $$2}'
 
 build: ## bin/talon
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/talon ./cmd/talon
@@ -95,6 +95,9 @@ bench-shed: ## three ways to turn away a tenant over its limit; root
 
 bench-excess: ## how well several workers keep one limit; --faults breaks them meanwhile
 	$(GO) run ./bench/cmd/bench-excess $(BENCHFLAGS)
+
+bench-gubernator: ## six workers and six peers of gubernator under one offered load; downloads and compiles gubernator first
+	$(GO) run ./bench/cmd/bench-gubernator $(BENCHFLAGS)
 
 bench-attack: ## well-behaved readers while 5,000, 1,000, 20,000 others attack; root
 	$(GO) run ./bench/cmd/bench-attack $(BENCHFLAGS)

@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -137,7 +138,8 @@ func (f file) mayImport(path string) error {
 	return nil
 }
 
-// sources parses every Go file of the module, whatever its build constraints.
+// sources parses every Go file of the module, whatever its build constraints. A directory with a go.mod
+// of its own is another module: nothing here can import it.
 func sources(t *testing.T) (all []file) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -145,6 +147,8 @@ func sources(t *testing.T) (all []file) {
 		case err != nil:
 			return err
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() && name != "." && exists(filepath.Join(name, "go.mod")):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go"):
 			return nil
@@ -161,6 +165,11 @@ func sources(t *testing.T) (all []file) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // needsTag reports whether a build constraint excludes the file without tag.
