@@ -8,6 +8,7 @@ type LimitStatus struct {
 	Level     int64 // units left; negative is debt
 	Burst     int64
 	Reserved  int64 // promised to workers and not known to be used
+	Expired   int64 // of it, under views that cannot be in force any more and that nobody has named dead: used, for all that is known
 	Reporters int   // active
 	Waiting   int   // of them, in line for a need
 	Excess    int64 // estimate: the deepest debt since the meter was started, which is by how much reported use passed an ideal bucket
@@ -25,7 +26,7 @@ func (o *Owner) Status(now int64, out []LimitStatus) []LimitStatus {
 		m.advance(now)
 		m.judge(now)
 		out = append(out, LimitStatus{
-			Key: m.policy.Key(), Level: m.level.Now(), Burst: m.policy.Burst, Reserved: m.reserved,
+			Key: m.policy.Key(), Level: m.level.Now(), Burst: m.policy.Burst, Reserved: m.reserved, Expired: m.stale + m.orphans,
 			Reporters: m.lines[byLease].len, Waiting: m.lines[byTurn].len, Excess: m.debt, Used: m.used, Wanted: m.asked.last(now),
 			Exhausted: m.out(), Soft: m.soft, BanLeft: max(m.banned-now, 0),
 		})

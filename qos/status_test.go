@@ -28,6 +28,27 @@ func TestOwnerStatus(t *testing.T) {
 	}
 }
 
+// What is kept of views that have expired is told apart from what may still be used, whether its worker lives or not: it is a debt until it is named dead or paid.
+func TestOwnerStatusTellsWhatHasExpired(t *testing.T) {
+	b := newOwnerBench(t, nil)
+	status := func() LimitStatus { return b.o.Status(b.now, nil)[0] }
+	b.ask("other", 90, 0, 0) // the level must not be full: then it pays
+	held := b.ask("w", 0, 5, 5).Remaining
+	if s := status(); held == 0 || s.Reserved != held || s.Expired != 0 {
+		t.Fatalf("%d in force: %+v", held, s)
+	}
+	b.now += 30 * ms
+	if s := status(); s.Reserved != held || s.Expired != held {
+		t.Fatalf("%d expired: %+v", held, s)
+	}
+	again := *b.report("w", 0, 0, 0, 0)
+	again.From.Epoch, again.Sequence = again.From.Epoch+1, 1
+	b.apply(&again)
+	if s := status(); s.Reserved != held || s.Expired != held {
+		t.Fatalf("%d of an incarnation that is gone: %+v", held, s)
+	}
+}
+
 func TestReporterStatus(t *testing.T) {
 	b := newRepBench(t, nil)
 	b.c.Admit(3, b.now)

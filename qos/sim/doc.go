@@ -21,7 +21,7 @@
 //
 // Messages arrive whole or not at all. State machines run in no time: what two threads of one process do to each other's memory is tested
 // elsewhere, with the race detector. The coordinator never goes back (see qos.Tenure). Liveness is owed only for policies that policy check
-// would not warn of, and from when the owners' debts are paid: see awaitPaid.
+// would not warn of, and from when the owners' debts are paid: see awaitPaid and stands.
 //
 // # How to use it
 //

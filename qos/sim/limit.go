@@ -84,7 +84,7 @@ func (l *limit) userOf(index, workers int) (user, n int) {
 }
 
 // measured is what a limit had counted when the measuring began.
-type measured struct{ at, offered, charged, refused, level int64 }
+type measured struct{ at, offered, charged, refused, level, debt int64 }
 
 func newLimit(l LimitSetup, s Setup) *limit {
 	p := l.Policy

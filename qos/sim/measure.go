@@ -51,15 +51,31 @@ func (w *World) paidAt(l *limit) int64 {
 func (l *limit) under() bool { return l.demand.Rate*10 <= l.policy.Rate*9 }
 
 func (w *World) inDebt() bool {
-	return slices.ContainsFunc(w.limits, func(l *limit) bool { return l.setup.Sane && l.level < w.paidAt(l) })
+	return slices.ContainsFunc(w.limits, func(l *limit) bool { return l.setup.Sane && w.stands(l) < w.paidAt(l) })
+}
+
+// stands is what an owner has of a limit now: its level, less what it keeps of views that nobody can name dead any more. A worker that died with a view
+// in hand may have used all of it, so that is a debt like use that was told, and paid by the same refill: before it is, the contract lets nothing be
+// granted. And now is not just after a report: where a burst is worth few reports each takes much of it, and it has filled again before the next.
+func (w *World) stands(l *limit) int64 {
+	i := w.limitOf(l.name)
+	if k := w.workers[w.route[w.coord.owners[len(w.coord.owners)-1][i]]]; k.alive {
+		w.status = k.owner.Status(k.clock.read(w.now), w.status[:0])
+		for j := range w.status {
+			if s := &w.status[j]; s.Key.Limit() == l.name {
+				return s.Level - s.Expired
+			}
+		}
+	}
+	return l.level // nobody has used it there yet, or for so long that it is forgotten
 }
 
 // overdue finds a debt that has not been paid in time. Only of a limit that was off nobody knows how long it takes: what was used without a limit, and is
 // reported when there is one again, is a debt of any size.
 func (w *World) overdue() {
 	for _, l := range w.limits {
-		if l.setup.Sane && !l.wasOff && l.level < w.paidAt(l) {
-			w.fail("%v: the owner is in debt %s after the faults, level %d", l.name, ms(w.now-w.healedAt), l.level)
+		if stands := w.stands(l); l.setup.Sane && !l.wasOff && stands < w.paidAt(l) {
+			w.fail("%v: the owner is in debt %s after the faults, level %d, less what has expired %d", l.name, ms(w.now-w.healedAt), l.level, stands)
 		}
 	}
 }
@@ -98,8 +114,9 @@ func (w *World) dump(i int32) {
 func (w *World) beginMeasure() {
 	w.giveUp()
 	for _, l := range w.limits {
-		l.owed = l.setup.Sane && l.level >= w.paidAt(l)
-		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, level: l.level}
+		stands := w.stands(l)
+		l.owed = l.setup.Sane && stands >= w.paidAt(l)
+		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, level: l.level, debt: max(-stands, 0)}
 	}
 }
 
@@ -114,8 +131,8 @@ func (w *World) endMeasure() {
 
 func (w *World) measure(l *limit) {
 	span := w.now - l.from.at
-	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate-mul(l.policy.Rate, w.setup.DriftPM, 1e6), span, 1e9)-max(-l.from.level, 0)) // by the slowest clock
-	if l.policy.OnLimit == qos.Reject {                                                                                                              // out of a debt it first puts some needs in each worker's hands: requests that are refused do not wait for them
+	due := min(l.offered-l.from.offered-w.justCome(l), mul(l.policy.Rate-mul(l.policy.Rate, w.setup.DriftPM, 1e6), span, 1e9)-l.from.debt) // by the slowest clock
+	if l.policy.OnLimit == qos.Reject {                                                                                                    // out of a debt it first puts some needs in each worker's hands: requests that are refused do not wait for them
 		due -= min(max(l.level-max(l.from.level, 0), 0), 4*l.demand.Need*int64(len(w.ids)))
 	}
 	got := l.net() - l.from.charged

@@ -373,6 +373,25 @@ func hostile(t *testing.T) {
 	}
 }
 
+// Runs in which everything went by the rules, and a check said that it had not.
+func TestSchedulesThatOweNothing(t *testing.T) {
+	for _, sc := range []schedule{
+		// Each report takes most of so small a burst, and it has filled again before the next: there is no debt in that.
+		{"a burst of a few reports", func(s *Setup) {
+			s.Config.TTL, s.Config.Advance = 30*time.Millisecond, 30*time.Millisecond
+			l := &s.Limits[0]
+			l.Policy.Rate, l.Policy.Burst, l.Policy.LocalBurst, l.Policy.OnLimit = 4500, 36, 9, qos.Reject
+			l.Demand, l.Heal = Demand{Rate: 11_000, Need: 1, Shape: Skew}, Demand{Rate: 3600, Need: 1, Shape: OneHot, Hot: 6}
+		}, func(t *testing.T, w *World, r *Result) {
+			if r.Measured == 0 {
+				t.Error("nothing was measured")
+			}
+		}},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}
+
 // A run under every fault at once is no schedule, but the least that the harness must survive.
 func TestEveryFaultAtOnce(t *testing.T) {
 	for seed := range uint64(3) {

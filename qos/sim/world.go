@@ -41,6 +41,7 @@ type World struct {
 	pushed    []qos.RateSnapshot
 	exported  []qos.HandOver
 	asked     []qos.WorkerID
+	status    []qos.LimitStatus
 
 	healedAt int64 // when the faults ended; 0 while they last
 	result   Result
