@@ -1,6 +1,7 @@
 package qos
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -80,6 +81,23 @@ func TestASilentMemberIsNotedByAMajority(t *testing.T) {
 	tenure.Met("worker-1", e.workers[1].epoch+100)
 	if got := tenure.Poll(e.now, false, nil); !slices.Contains(got, "worker-1") || tenure.Ready(e.now) {
 		t.Errorf("asks %q, and a voter that has noted it was started again", got)
+	}
+}
+
+// A voter that was started again is asked at once, and once, even by a member that a majority has noted.
+func TestARestartedVoterIsAskedAtOnce(t *testing.T) {
+	e := newElectorate(5, 0, workers(5))
+	for range 10 {
+		e.workers[0].uses = false
+		e.step(func(int, int) bool { return true })
+	}
+	tenure := e.workers[0].tenure
+	tenure.Met("worker-1", e.workers[1].epoch+100)
+	if got := tenure.Poll(e.now, false, nil); !slices.Equal(got, []WorkerID{"worker-1"}) || !tenure.Ready(e.now) {
+		t.Errorf("asks %q, ready %v, want the one that has forgotten, and ready by the others", got, tenure.Ready(e.now))
+	}
+	if got := tenure.Poll(e.now+10*testConfirm, false, nil); len(got) != 0 {
+		t.Errorf("asks %q again", got)
 	}
 }
 
@@ -164,23 +182,26 @@ func TestTheFirstKeyIsConfirmedWithinARoundTrip(t *testing.T) {
 	}
 }
 
-// What is handed over wakes a silent owner before the first report does.
+// What is handed over wakes a silent owner with its first part, before the first report does.
 func TestAHandOverWakesASilentOwner(t *testing.T) {
 	b := newOwnerBench(t, nil)
-	b.ask("a", 10, 0, 0)
+	for i := range handOverPart + 1 {
+		b.ask(WorkerID(fmt.Sprint("w", i)), 0, 0, 1)
+	}
 	b.o.SetRing(2, 1, func(Limit) bool { return false }, b.now)
 	parts := b.o.Export(nil)
 	o := must(NewOwner(b.o.cfg, "heir", 7))
 	check(t, o.SetPolicy(&b.p, b.now))
 	o.SetRing(2, 1, func(Limit) bool { return true }, b.now)
+	if o.InUse(b.now) || len(parts) != 2 {
+		t.Fatalf("in use %v before any of %d parts has come", o.InUse(b.now), len(parts))
+	}
+	parts[0].ToEpoch = 7
+	if why := o.Import(&parts[0], b.now); why != Accepted || !o.InUse(b.now) {
+		t.Errorf("the first part: %v, in use %v", why, o.InUse(b.now))
+	}
+	o.SetRing(3, 2, func(Limit) bool { return true }, b.now)
 	if o.InUse(b.now) {
-		t.Error("in use before anything has come")
-	}
-	for i := range parts {
-		parts[i].ToEpoch = 7
-		o.Import(&parts[i], b.now)
-	}
-	if !o.InUse(b.now) || len(parts) == 0 {
-		t.Errorf("%d parts taken in, and still silent", len(parts))
+		t.Error("still in use, though the rest will never be taken in")
 	}
 }

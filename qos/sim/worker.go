@@ -177,9 +177,9 @@ func (w *World) control(k *worker) {
 			w.push(k, &w.pushed[i], local)
 		}
 	}
-	if at := min(k.reporter.Next(), k.owner.NextPush()); at <= local && w.err == nil {
-		w.fail("%s: the control loop has just run at %d, and is to run again at %d (reporter %d, owner %d): it would spin",
-			k.id, local, at, k.reporter.Next(), k.owner.NextPush())
+	if at := min(k.reporter.Next(), k.owner.NextPush(), k.asks); at <= local && w.err == nil {
+		w.fail("%s: the control loop has just run at %d, and is to run again at %d (reporter %d, owner %d, voters %d): it would spin",
+			k.id, local, at, k.reporter.Next(), k.owner.NextPush(), k.asks)
 	}
 	w.setTimer(k)
 }
