@@ -26,7 +26,11 @@ type bench struct {
 }
 
 func newBench(t testing.TB, policies ...qos.Policy) *bench {
-	cfg := Config{Worker: "w1", Epoch: 1, Limits: qos.DefaultConfig(), Ledger: must(qos.NewLedger(qos.DefaultConfig(), 2))}
+	return newBenchWith(t, qos.DefaultConfig(), policies...)
+}
+
+func newBenchWith(t testing.TB, limits qos.Config, policies ...qos.Policy) *bench {
+	cfg := Config{Worker: "w1", Epoch: 1, Limits: limits, Ledger: must(qos.NewLedger(limits, 2))}
 	check(t, cfg.mend())
 	b := &bench{t: t, now: 1000 * ms}
 	b.core = must(newCore(&cfg, b.now))

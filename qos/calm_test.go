@@ -1,6 +1,9 @@
 package qos
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // reportsIn lets d ns pass, each 0.1 ms of it with n charges of one unit, and returns how many reports went.
 func (b *localBench) reportsIn(d, n int64) uint64 {
@@ -72,7 +75,7 @@ func TestCalm(t *testing.T) {
 			t.Fatal(why)
 		}
 		if i == 0 {
-			if first := b.reportsIn(b.w.rep.cfg.calmInterval()*3/2, 10); first == 0 {
+			if first := b.reportsIn(b.w.rep.cfg.calmMost()*3/2, 10); first == 0 {
 				t.Error("no report in one and a half calm intervals")
 			}
 			b.w.rep.Stats.Reports = 0
@@ -92,7 +95,7 @@ func TestCalmIsTheOwnersAlone(t *testing.T) {
 			c.ask(0, 1)
 		}
 		c.step(ms / 2)
-		if c.workers[0].cell.rep.calm {
+		if c.workers[0].cell.rep.calm > 0 {
 			t.Fatalf("calm at %d ms, and the owner is another", c.now/ms)
 		}
 	}
@@ -113,13 +116,50 @@ func TestOwnerLooksOnlyWhenDue(t *testing.T) {
 	}
 }
 
-// TestBeat: between half an interval and one and a half from now, at times that all limits share.
-func TestBeat(t *testing.T) {
+// TestCalmByDegrees: with long-lived views a limit is reported the less often the further it is from exhaustion, and one that is watched for its
+// soft rate, or to ban, at least every 10 ms.
+func TestCalmByDegrees(t *testing.T) {
 	cfg := DefaultConfig()
-	d := cfg.calmInterval()
+	cfg.TTL, cfg.Lease = 200*time.Millisecond, 500*time.Millisecond
+	for _, tt := range []struct {
+		name        string
+		burst       int64 // at 100,000 a second
+		soft        int64
+		least, most uint64 // reports in a second
+	}{
+		{"burst of 10 s", 1_000_000, 0, 11, 14},
+		{"burst of 400 ms", 40_000, 0, 23, 28},
+		{"burst of 100 ms", 10_000, 0, 95, 105},
+		{"burst of 70 ms", 7000, 0, 400, 1000},
+		{"soft rate", 1_000_000, 1e6, 95, 105},
+	} {
+		b := newLocalBenchWith(t, cfg, Policy{Tenant: "t", Metric: ReadIOPS, Generation: 1, Rate: 2e6, Burst: tt.burst, LocalBurst: tt.burst, SoftRate: tt.soft, Enabled: true})
+		b.now = 20_000 * perSecond
+		b.reportsIn(1000*ms, 10)
+		if n := b.reportsIn(1000*ms, 10); n < tt.least || n > tt.most {
+			t.Errorf("%s: %d reports in a second, want %d to %d", tt.name, n, tt.least, tt.most)
+		}
+	}
+}
+
+// TestBeat: between half an interval and one and a half from now, at times that all limits share, those of half the interval included.
+func TestBeat(t *testing.T) {
+	const d = 10 * ms
 	for now := int64(0); now < 3*d; now += d / 64 {
-		if at := cfg.beat(now); at%d != 0 || at-now < d/2 || at-now > d*3/2 {
-			t.Errorf("beat(%d) = %d with an interval of %d", now, at, d)
+		if at := beat(d, now); at%d != 0 || at-now < d/2 || at-now > d*3/2 {
+			t.Errorf("beat(%d, %d) = %d", d, now, at)
+		}
+	}
+}
+
+// TestCalmIntervals: two of the longest fit in a TTL, and it is the shortest doubled, so that their beats are common.
+func TestCalmIntervals(t *testing.T) {
+	for _, ttl := range []time.Duration{7, 10, 20, 30, 79, 80, 200, 1000} {
+		cfg := DefaultConfig()
+		cfg.TTL = ttl * time.Millisecond
+		least, most := cfg.calmLeast(), cfg.calmMost()
+		if most%least != 0 || least < int64(cfg.SyncMax) || 2*most > max(int64(cfg.TTL), 2*int64(cfg.SyncMax)) || 4*most <= int64(cfg.TTL) {
+			t.Errorf("TTL %v: %v to %v", cfg.TTL, time.Duration(least), time.Duration(most))
 		}
 	}
 }

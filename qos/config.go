@@ -42,6 +42,18 @@ func DefaultConfig() Config {
 	}
 }
 
+// Alone returns the settings of a worker that has no peers and never will: its views may be old, for nobody else can come to own its limits, and what
+// it tells its own owner is never late. Use stays within burst + rate*t, to the unit, whatever the TTL. So its loop may sleep for longer while little happens.
+func (c Config) Alone() Config {
+	c.TTL = max(c.TTL, aloneTTL)
+	c.Lease = max(c.Lease, 5*c.TTL/2)
+	c.Confirm = max(c.Confirm, c.TTL+time.Millisecond)
+	return c
+}
+
+// aloneTTL is such a worker's TTL. With more, people would look at figures that are older than they can bear.
+const aloneTTL = 200 * time.Millisecond
+
 // Validate refuses settings under which the rules cannot hold or nothing would be delivered, and says how to mend them.
 func (c *Config) Validate() error {
 	switch {

@@ -96,7 +96,7 @@ func (r *Reporter) viewOf(c *Cell, s *RateSnapshot, now int64) *View {
 		// A quarter of what there is, or the threshold, whichever is later; but no later than when all of it is used: a worker that gets less than
 		// the threshold would else report once per interval, while those who get more report at once and take what is free.
 		part := s.Remaining / 4
-		if rep.calm {
+		if rep.calm > 0 {
 			part *= 3
 		}
 		v.early = v.acked + max(min(max(part, r.cfg.threshold(c.limit.Metric)), s.Remaining), 1)

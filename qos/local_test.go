@@ -16,9 +16,16 @@ type localBench struct {
 	push []RateSnapshot
 }
 
+// localConfigs are the settings that such a worker may have: as one of several, and alone.
+var localConfigs = []Config{DefaultConfig(), DefaultConfig().Alone()}
+
 func newLocalBench(t testing.TB, p Policy) *localBench {
-	b := &localBench{o: must(NewOwner(DefaultConfig(), "w", 1)), p: p, w: &clusterWorker{name: "w", ledger: must(NewLedger(DefaultConfig(), 2))}}
-	b.w.rep = must(NewReporter(DefaultConfig(), b.w.ledger, "w", 1, 1))
+	return newLocalBenchWith(t, DefaultConfig(), p)
+}
+
+func newLocalBenchWith(t testing.TB, cfg Config, p Policy) *localBench {
+	b := &localBench{o: must(NewOwner(cfg, "w", 1)), p: p, w: &clusterWorker{name: "w", ledger: must(NewLedger(cfg, 2))}}
+	b.w.rep = must(NewReporter(cfg, b.w.ledger, "w", 1, 1))
 	b.o.SetRing(1, 0, func(Limit) bool { return true }, 0)
 	b.o.Confirm(1 << 62)
 	b.o.Settle(0)
@@ -50,7 +57,7 @@ func TestOwnWorkerNeverPassesTheBucket(tt *testing.T) {
 		p := Policy{Tenant: "t", Metric: ClientEgressBytes, Generation: 1, Rate: rapid.Int64Range(1000, 1e9).Draw(t, "rate"), Enabled: true}
 		p.Burst = rapid.Int64Range(1, 1e7).Draw(t, "burst")
 		p.LocalBurst = rapid.Int64Range(1, p.Burst).Draw(t, "local")
-		b := newLocalBench(tt, p)
+		b := newLocalBenchWith(tt, rapid.SampledFrom(localConfigs).Draw(t, "settings"), p)
 		b.now = 20_000 * perSecond // the level has filled since
 		excess := NewExcess(b.now, p.Rate, p.Burst)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
@@ -102,20 +109,25 @@ func TestOwnWorkerHasNoAllowance(t *testing.T) {
 func TestOwnWorkerIsServed(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
+		cfg        Config
 		rate       int64
 		burst      int64
 		size, part int64 // of a charge; percent of the rate that is asked for
 	}{
-		{"100 MiB/s in chunks", 100 << 20, 4 << 20, 256 << 10, 90},
-		{"100 MiB/s in chunks, overload", 100 << 20, 4 << 20, 256 << 10, 300},
-		{"burst of 10 ms", 100 << 20, 1 << 20, 64 << 10, 90},
-		{"slow", 100, 10, 1, 95},
+		{"100 MiB/s in chunks", localConfigs[0], 100 << 20, 4 << 20, 256 << 10, 90},
+		{"100 MiB/s in chunks, overload", localConfigs[0], 100 << 20, 4 << 20, 256 << 10, 300},
+		{"burst of 10 ms", localConfigs[0], 100 << 20, 1 << 20, 64 << 10, 90},
+		{"slow", localConfigs[0], 100, 10, 1, 95},
+		{"alone, 100 MiB/s in chunks", localConfigs[1], 100 << 20, 4 << 20, 256 << 10, 90},
+		{"alone, 100 MiB/s in chunks, overload", localConfigs[1], 100 << 20, 4 << 20, 256 << 10, 300},
+		{"alone, burst of 10 ms", localConfigs[1], 100 << 20, 1 << 20, 64 << 10, 90},
+		{"alone, slow", localConfigs[1], 100, 10, 1, 95},
 	} {
 		metric := ClientEgressBytes
 		if tt.size == 1 {
 			metric = ReadIOPS
 		}
-		b := newLocalBench(t, Policy{Tenant: "t", Metric: metric, Generation: 1, Rate: tt.rate, Burst: tt.burst, LocalBurst: max(tt.burst/4, 1), Enabled: true})
+		b := newLocalBenchWith(t, tt.cfg, Policy{Tenant: "t", Metric: metric, Generation: 1, Rate: tt.rate, Burst: tt.burst, LocalBurst: max(tt.burst/4, 1), Enabled: true})
 		const step, warm, end = ms / 4, 500 * ms, 4000 * ms
 		var owed, went, asked int64
 		for ; b.now < end; b.now += step {

@@ -279,8 +279,8 @@ func (r *Reporter) report(c *Cell, now int64, u *UsageReport) {
 	c.reported.Store(total.Used())
 	spread := r.jitter(rep.interval)
 	rep.nextAt, rep.earlyFrom = now+spread, now+mulDiv(spread, r.cfg.earlyGap(), rep.interval)
-	if rep.calm {
-		rep.nextAt = r.cfg.beat(now)
+	if rep.calm > 0 {
+		rep.nextAt = beat(rep.calm, now)
 	}
 	rep.due = min(rep.nextAt, rep.retryAt)
 	if v.expires != never {
@@ -336,8 +336,11 @@ func (r *Reporter) demand(c *Cell, waiting int64) int64 {
 func (r *Reporter) pace(c *Cell, used int64) {
 	rep := &c.rep
 	_, waiting := c.waiting()
-	if rep.calm = rep.calm && waiting == 0; rep.calm {
-		rep.interval = r.cfg.calmInterval()
+	if waiting > 0 {
+		rep.calm = 0
+	}
+	if rep.calm > 0 {
+		rep.interval = rep.calm
 		return
 	}
 	switch {
@@ -346,7 +349,7 @@ func (r *Reporter) pace(c *Cell, used int64) {
 	case waiting > 0:
 		rep.interval = int64(r.cfg.SyncMax)
 	default:
-		rep.interval = min(rep.interval*3/2, r.cfg.calmInterval())
+		rep.interval = min(rep.interval*3/2, max(int64(r.cfg.TTL)/2, int64(r.cfg.SyncMax)))
 	}
 }
 

@@ -40,7 +40,7 @@ type reporting struct {
 	wanted   int64 // cumulative, as of the last report
 	rate     int64 // EWMA of wanted, units per second
 	sampled  int64 // when rate was updated
-	calm     bool  // Reporter.calm, as of the newest snapshot
+	calm     int64 // Reporter.calm, as of the newest snapshot
 	queued   bool  // the owner keeps a place: silent unless there is use to tell
 }
 

@@ -98,7 +98,7 @@ func (w *worker) openPolicy() error {
 		return found
 	}
 	first := t.now.Load()
-	l, err := newLimiter(w.conf.limits(), ringCount(w.conf.rings), first, w)
+	l, err := newLimiter(w.conf.limits().Alone(), ringCount(w.conf.rings), first, w)
 	if err != nil {
 		return err
 	}
