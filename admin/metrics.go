@@ -45,7 +45,7 @@ var families = []family{
 		label: "reason", byLabel: func(r *Ring) map[string]uint64 {
 			return map[string]uint64{"budget": r.AcceptPausesBudget, "descriptors": r.AcceptPausesFiles}
 		}},
-	{name: "talon_refusals_held_total", help: "Refusals told 100 ms late, because their tenant's were too many.",
+	{name: "talon_refusals_held_total", help: "Refusals told later than at once, because there were too many of their tenant.",
 		sum: func(r *Ring) uint64 { return r.RefusalsHeld }},
 	{name: "talon_starved_total", help: "Requests that waited for memory to answer from.",
 		sum: func(r *Ring) uint64 { return r.Starved }},

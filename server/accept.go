@@ -219,10 +219,13 @@ func (l *loop) open(fd int) {
 	l.arm(c, opRecv)
 }
 
-// shed closes a few connections, those that have gone longest without asking for
-// anything, or without coming to the end of it; never one that is being answered,
+// shed closes a few connections: of those of a tenant that floods the ring with what is
+// refused, or those that have gone longest without asking for anything, or without coming to the end of it; never one that is being answered,
 // and never one of this turn. Newcomers get their places.
 func (l *loop) shed() (closed int) {
+	if closed = l.endHeld(); closed > 0 {
+		return closed
+	}
 	l.oldest = l.waiting.oldest(l.oldest[:0], l.shedMost, l.now.mono)
 	for _, slot := range l.oldest {
 		l.accepting.shedding++

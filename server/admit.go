@@ -79,7 +79,7 @@ func (c *conn) disown() {
 func (l *loop) seatOf(a *account) *seat {
 	s := a.seats[l.index]
 	if s == nil {
-		s = &seat{account: a, door: emptyFifo, reads: meter{which: limitReadIOPS}, egress: meter{which: limitEgress}}
+		s = &seat{account: a, door: emptyFifo, refused: emptyFifo, telling: pace{each: l.telling.each}, reads: meter{which: limitReadIOPS}, egress: meter{which: limitEgress}}
 		a.seats[l.index] = s
 	}
 	return s
@@ -285,27 +285,18 @@ func (s *seat) backlog(t *tenant) (wait int64) {
 
 // turnDown answers a request with a refusal, whatever it has been through; nothing that was charged for it stays charged.
 func (l *loop) turnDown(c *conn, r refusal) {
-	if t := c.resp.tenant.t; t != nil {
-		l.seatOf(t.account).stats.Refused[r.limit][r.why]++
-	}
+	t := c.resp.tenant.t
+	s := l.seatOf(t.account)
+	s.stats.Refused[r.limit][r.why]++
 	l.uncount(c)
 	l.leave(c)
 	if c.file != nil {
 		l.releaseFile(c.file)
 		c.file = nil
 	}
-	c.refusal = r
+	c.refusal, c.refusal.dialect = r, t.Dialect
 	c.resp.refused, c.resp.planned, c.resp.bodyLen, c.resp.off, c.resp.end = true, true, 0, 0, 0
-	if t := c.resp.tenant.t; t != nil {
-		c.refusal.dialect = t.Dialect
-		if !l.seatOf(t.account).refusals.take(l.now.mono) {
-			l.hold(c)
-			return
-		}
-	}
-	if l.needSlab(c) {
-		l.sayRefusal(c)
-	}
+	l.hold(c, s)
 }
 
 func (l *loop) sayRefusal(c *conn) {

@@ -34,6 +34,7 @@ func (l *loop) close(c *conn, why CloseReason) {
 		return
 	}
 	l.leave(c)
+	l.unhold(c)
 	c.state, c.reason = stateClosing, why
 	l.waiting.clear(c.slot)
 	l.dead.set(c.slot, 0)

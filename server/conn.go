@@ -13,7 +13,7 @@ const (
 	stateFree      state = iota // not a connection
 	stateReading                // waits for a request, or the rest of one
 	stateQueued                 // waits at the door for its tenant's read_iops
-	stateHeld                   // a refusal that is told later: see hold
+	stateHeld                   // refused, and not told yet: see hold
 	stateOpening                // the opener looks its object up
 	stateStarved                // its response is due, or a request is here; a send slab is not
 	stateFilling                // a ring READ fetches a small body
@@ -83,9 +83,10 @@ type conn struct {
 	filled   bool     // the slab holds a small response that the ring has read
 	raw      uint32   // slab of the bytes of a request that waits unopened, or noSlab
 	rawLen   int      // how many
-	door     link     // its neighbours, in stateQueued
+	door     link     // its neighbours: in seat.door in stateQueued, in seat.refused in stateHeld
 	payload  int64    // body bytes of the piece in flight
 	refusal  refusal  // what a refused request is told
+	holder   *seat    // in whose queue it waits for that, in stateHeld
 
 	// The response in progress.
 	resp      response
@@ -96,7 +97,7 @@ type conn struct {
 	sendEnd   int          // slab bytes in all; Invariant: 0 <= sendOff <= sendEnd <= len(slab)
 	fillEnd   int          // slab bytes filled so far, while filling
 	ahead     ahead        // what the outstanding prefetch reads
-	heldUntil int64        // mono ns, in stateHeld
+	heldSince int64        // mono ns, in stateHeld
 	taken     int64        // of the response, what the client had when the drain window began; or unknown
 	sending   int64        // mono ns at which the ring got the slab to send
 	linger    int          // bytes discarded while lingering

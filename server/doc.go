@@ -50,6 +50,7 @@
 //
 // ready is with the scheduler: its turn has not come, or its tenant sleeps until its limit has more. A request that waits so without having begun may be
 // there as bytes too (conn.raw): it is opened when its turn comes. starved is also where a refusal waits for a slab.
+// held, not drawn, is a refusal that waits for its turn to be told (hold.go): it comes from reading, queued or ready and goes to sending.
 //
 // reading may also end in lingering, when the worker drains or a header takes too
 // long. verifying, between the last byte read of a file and sending or finish, lasts to

@@ -16,8 +16,10 @@ type seat struct {
 	stowed        int   // of them, those that wait as bytes
 	listed        bool  // in loop.waits
 
-	refusals paceOfRefusals
-	stats    tenantCounters
+	refused fifo // its requests whose refusal is not told yet, oldest first
+	telling pace // of telling them
+	tells   bool // in loop.telling
+	stats   tenantCounters
 }
 
 // meter is one limit of a tenant as a ring sees it.

@@ -65,7 +65,7 @@ type loop struct {
 	conns   []conn
 	free    []uint32 // free slots
 	starved queue    // connections that wait for a send slab
-	held    queue    // connections in stateHeld, by when they are answered
+	telling telling  // of refusals
 	retry   []retry  // operations that found no room in the SQ
 
 	flows  *sched.Ring  // whose turn it is
@@ -140,7 +140,7 @@ func newLoop(w *worker, ring *uring.Ring, listen int, clock func() instant, seed
 		ring: ring, listen: listen,
 		index: len(w.loops), ledger: w.ledger,
 		conns: make([]conn, slots), free: make([]uint32, 0, slots), handed: make([]uint32, 0, slots),
-		starved: newQueue(slots), held: newQueue(slots), dead: newDeadlines(slots),
+		starved: newQueue(slots), telling: newTelling(1e9 / refusalRate), dead: newDeadlines(slots),
 		retry: make([]retry, 0, 64), unverified: make([]uint32, 0, slots), verifying: make([]uint32, 0, slots),
 		files:   origin.NewFiles(cfg.OpenFiles, cfg.OpenFileValid),
 		waiting: newWaiting(slots), oldest: make([]uint32, 0, shedMost), shedMost: min(1+headroom, shedMost), headroom: headroom,
@@ -242,7 +242,7 @@ func (l *loop) patience() time.Duration {
 	if l.starved.len() > 0 {
 		wake = min(wake, l.relief)
 	}
-	wake = min(wake, l.heldWake())
+	wake = min(wake, l.tellWake())
 	if wake == math.MaxInt64 {
 		return -1
 	}
@@ -272,13 +272,13 @@ func (l *loop) turn() {
 	l.mail.drain(l)
 	l.dead.expired(l.now.mono, l.expire)
 	l.tryAgain()
-	l.releaseHeld()
 	l.feedStarved()
 	if len(l.waits) > 0 {
 		l.openDoors()
 	}
 	l.sendChunks()
 	l.verifyAll()
+	l.tellRefusals()
 	if len(l.waits) > 0 {
 		l.tellWaits()
 	}

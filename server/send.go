@@ -91,15 +91,17 @@ func (l *loop) serve(c *conn, r *request, head []byte) bool {
 	return true
 }
 
-// denyNow answers with a fault out of turn, a request that has been admitted too: it is so no longer.
+// denyNow refuses, out of turn, a request of one who may not ask, or not that; if it has been admitted, it is so no longer.
 func (l *loop) denyNow(c *conn, why fault) {
 	if c.admitted {
 		l.uncount(c)
 		l.leave(c)
 	}
 	c.resp.fault, c.resp.planned = why, true
-	if l.needSlab(c) {
-		l.deny(c, why)
+	if t := c.resp.tenant.t; t != nil {
+		l.hold(c, l.seatOf(t.account))
+	} else {
+		l.hold(c, &l.telling.strangers)
 	}
 }
 

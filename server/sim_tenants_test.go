@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,6 +24,48 @@ func (s *sim) invite(cfg *Config) {
 	cfg.OpenFiles = 2 * cfg.MaxConnections // paced responses keep theirs open
 	if s.rnd.IntN(2) == 0 {
 		cfg.EgressRate = 5e6 + s.rnd.Int64N(50e6)
+	}
+}
+
+// slowToRefuse lets a third of the seeds be slow to tell refusals, and hold few.
+func (s *sim) slowToRefuse() {
+	rnd := rand.New(rand.NewPCG(s.seed, 2))
+	if rnd.IntN(3) > 0 {
+		return
+	}
+	t := &s.loop.telling
+	t.each = 1 + rnd.Int64N(20e6)
+	t.strangers.telling = pace{each: t.each, full: s.now + refusalBurst*t.each}
+	t.all = pace{each: 1 + rnd.Int64N(8e6), full: s.now + rnd.Int64N(300e6)}
+	t.most, t.keep = 1+rnd.IntN(2), rnd.IntN(2)
+}
+
+// checkHeld holds the queues of those whose refusal is not told yet against the connections.
+func (s *sim) checkHeld() {
+	l := s.loop
+	held := map[*seat]int{}
+	for i := range l.conns {
+		if c := &l.conns[i]; (c.holder != nil) != (c.state == stateHeld) {
+			s.t.Errorf("seed %d: slot %d in state %d is held: %v", s.seed, i, c.state, c.holder != nil)
+		} else if c.holder != nil {
+			held[c.holder]++
+		}
+	}
+	for _, x := range l.telling.seats {
+		n, since := 0, int64(0)
+		for slot := x.refused.first; slot != noSlot; slot = l.conns[slot].door.next {
+			if c := &l.conns[slot]; c.holder != x || c.heldSince < since {
+				s.t.Errorf("seed %d: slot %d stands in a queue that is not its own, or before one that came earlier", s.seed, slot)
+			}
+			n, since = n+1, l.conns[slot].heldSince
+		}
+		if n != x.refused.len || n != held[x] || !x.tells {
+			s.t.Errorf("seed %d: a tenant holds %d refusals, %d by its count, %d by the connections", s.seed, n, x.refused.len, held[x])
+		}
+		delete(held, x)
+	}
+	if len(held) > 0 {
+		s.t.Errorf("seed %d: %d tenants hold refusals and nobody will tell them", s.seed, len(held))
 	}
 }
 
@@ -153,7 +196,7 @@ func (s *sim) balance() {
 		if got := st.Total.Used() - st.Lapsed; got != want {
 			s.t.Errorf("seed %d: %v: %d charged less what was given back (%d more came too late), the responses account for %d", s.seed, st.Key, got, st.Lapsed, want)
 		}
-		if seat.flows != 0 || seat.stowed != 0 || seat.door != emptyFifo {
+		if seat.flows != 0 || seat.stowed != 0 || seat.door != emptyFifo || seat.refused != emptyFifo {
 			s.t.Errorf("seed %d: %s: %d requests are here after the end, %d as bytes", s.seed, st.Key.Tenant, seat.flows, seat.stowed)
 		}
 	}

@@ -165,6 +165,7 @@ func newSim(t *testing.T, tree *simTree, family int, seed uint64, change ...func
 	s.loop.singleBelow = []int64{1, 3, s.loop.singleBelow}[s.rnd.IntN(3)] // near the limit late, in between, always
 	if s.control != nil {
 		s.control.news = s.loop.nudge
+		s.slowToRefuse()
 	}
 	if err := s.loop.start(); err != nil {
 		t.Fatal(err)
@@ -393,12 +394,13 @@ func (s *sim) check() {
 		case c.state == stateVerifying, c.state == stateSending && !c.pend.has(opSend), c.state == stateFilling && !c.pend.has(opRead),
 			c.state == stateBlocked && !c.pend.has(opPoll), c.state == stateParked && !c.pend.has(opPrefetch),
 			c.state == stateReady && !c.flow, c.state == stateQueued && c.seat.door.len == 0, c.state == stateOpening && c.opening == nil,
-			c.state == stateStarved && !l.starved.in[i]:
+			c.state == stateStarved && !l.starved.in[i], c.state == stateHeld && !c.holder.tells:
 			s.t.Errorf("seed %d: slot %d waits in state %d for what will not come (pending %b)", s.seed, i, c.state, c.pend)
 		case c.pend.has(opSend) && c.state != stateSending && c.state != stateClosing:
 			s.t.Errorf("seed %d: slot %d: a second sender could start in state %d", s.seed, i, c.state)
 		}
 	}
+	s.checkHeld()
 	if took, a := s.worker.budget.Load(), &l.accepting; took+int64(open+a.singles) != int64(l.cfg.MaxConnections) || a.aside.Load() != int64(a.singles) {
 		s.t.Errorf("seed %d: %d places free, %d used, %d set aside (%d said), of %d", s.seed, took, open, a.singles, a.aside.Load(), l.cfg.MaxConnections)
 	}
@@ -698,6 +700,7 @@ func (y *simTally) wantEverything(t *testing.T) {
 		"late": y.counts.Late, "errors": y.counts.Errors, "multishot ends": y.counts.MultishotEnds, "cancel races": y.counts.CancelRaces,
 		"made room": y.stats.Closed[ClosedForRoom], "accept pauses": y.stats.AcceptPausesBudget, "no descriptors": y.stats.AcceptPausesFiles,
 		"closed after": y.stats.Closed[ClosedAfter], "closed bad": y.stats.Closed[ClosedBadRequest], "reset": y.stats.Closed[ClosedReset],
+		"refusals held": y.stats.RefusalsHeld, "refusals not told": y.stats.Closed[ClosedRefused],
 	} {
 		if n == 0 {
 			t.Errorf("the seeds never had: %s", name)

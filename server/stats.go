@@ -32,7 +32,7 @@ type Stats struct {
 	RecvPauses         uint64                  // connections not read from while their requests queue up
 	BuffersOut         uint64                  // receives that found no free buffer
 	StaleCompleted     uint64                  // completions of a connection already gone
-	RefusalsHeld       uint64                  // refusals told later, because their tenant's are too many
+	RefusalsHeld       uint64                  // refusals told later than at once, because there are too many of their tenant
 	Starved            uint64                  // requests that waited for a send slab
 	StarvedNow         uint64                  // ... now
 	BuffersHeld        uint64                  // receive buffers that hold unread requests now
