@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-excess bench-gubernator cluster cluster-faults clean
+.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-flood bench-excess bench-gubernator cluster cluster-faults clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-16s %s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ bench-noisy: ## an aggressor's 512 connections beside tenants with weights; root
 
 bench-shed: ## three ways to turn away a tenant over its limit; root
 	$(GO) run ./bench/cmd/bench-shed $(BENCHFLAGS)
+
+bench-flood: ## a tenant that reads beside one whose 100,000 requests a second are refused; root
+	$(GO) run ./bench/cmd/bench-shed --flood 100000 $(BENCHFLAGS)
 
 bench-excess: ## how well several workers keep one limit; --faults breaks them meanwhile
 	$(GO) run ./bench/cmd/bench-excess $(BENCHFLAGS)

@@ -5,7 +5,10 @@
 // For each it prints what the victim gets and waits, how often the aggressor tries in vain, what a refusal costs the
 // server, and how long the aggressor stays shut out after it has come back under its limit.
 //
+// With --flood it measures instead what the victim waits beside so many refused requests per second, and what they cost the server.
+//
 //	go run ./bench/cmd/bench-shed                               # about nine minutes
+//	go run ./bench/cmd/bench-shed --flood 100000                # about two minutes
 //	go run ./bench/cmd/bench-shed --times 4 --rounds 1 --window 1   # a look
 //
 // Exit codes: 0 measured; 1 it could not run; 2 bad usage.
@@ -38,6 +41,7 @@ type options struct {
 	Limit  int       `json:"read_iops"`
 	Times  []float64 `json:"times"` // multiples of the limit that the aggressor asks for
 	Ban    float64   `json:"ban_s"`
+	Flood  float64   `json:"flood,omitempty"` // requests per second; 0: the answers are compared instead
 
 	talon, dir, results  string
 	serverCPU, clientCPU int
@@ -68,6 +72,7 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.Limit, "limit", 2000, "the aggressor's read_iops")
 	fs.StringVar(&times, "times", "1.4,2,4,10", "multiples of the limit that the aggressor asks for")
 	fs.Float64Var(&o.Ban, "ban", 1, "seconds of a ban")
+	fs.Float64Var(&o.Flood, "flood", 0, "compare no answers, but measure a victim beside so many refused requests per second")
 	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
 	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
@@ -92,6 +97,8 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("rounds %d, window %gs, warm-up %gs: want 1-100 rounds, windows of 0.5 to 60 s", o.Rounds, o.Window, o.Warmup)
 	case o.Limit < 10 || o.Limit > 1_000_000:
 		return nil, fmt.Errorf("--limit %d: want 10 to 1000000 requests per second", o.Limit)
+	case o.Flood < 0 || o.Flood > 10e6:
+		return nil, fmt.Errorf("--flood %g: want requests per second, 10 million at most, or 0 to compare the answers", o.Flood)
 	case o.Ban < 0.1 || o.Ban > 60:
 		return nil, fmt.Errorf("--ban %g: want 0.1 to 60 seconds", o.Ban)
 	case o.serverCPU == o.clientCPU:
@@ -124,7 +131,16 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := newShed(o, bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene})
+	loader := bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene}
+	if o.Flood > 0 {
+		f := newFlood(o, loader)
+		defer f.down()
+		if err := f.up(ctx, files, work); err != nil {
+			return err
+		}
+		return f.report(ctx)
+	}
+	s := newShed(o, loader)
 	for i := range s.arms {
 		srv := s.arms[i].srv
 		defer srv.Down()

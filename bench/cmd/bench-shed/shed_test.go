@@ -43,7 +43,7 @@ func TestAdd(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, args := range [][]string{{"--times", "0.5"}, {"--times", ""}, {"--limit", "1"}, {"--ban", "0"}, {"--server-cpu", "1"}, {"x"}} {
+	for _, args := range [][]string{{"--times", "0.5"}, {"--times", ""}, {"--limit", "1"}, {"--ban", "0"}, {"--flood", "-1"}, {"--server-cpu", "1"}, {"x"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v: no error", args)
 		}
