@@ -159,8 +159,11 @@ func (w *worker) timeout(now int64) int64 {
 			continue
 		}
 		limit = min(limit, ms)
-		if until := s.pace.due() - now; until > 0 {
+		switch until := s.pace.due() - now; {
+		case until > 0:
 			limit = min(limit, until)
+		case len(s.free) > 0 || s.detector != nil:
+			return 0 // it has become due since turn looked
 		}
 	}
 	return limit
