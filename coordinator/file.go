@@ -62,55 +62,80 @@ func (f *File) Follow(ctx context.Context, apply func(State), failed func(error)
 // fileEvery is how often a file is looked at unasked.
 const fileEvery = 2 * time.Second
 
-// step reads the file once and applies what is new.
+// step reads the file once and applies what is new. A file that is refused keeps nobody from what the others have taken in meanwhile.
 func (f *File) step(apply func(State)) error {
-	next, err := f.read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return away{fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)}
+	next, refused := f.read()
+	if errors.Is(refused, fs.ErrNotExist) {
+		return fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)
 	}
-	if err != nil {
-		return err
+	if next.Policy == nil {
+		return refused
 	}
 	next, stale := f.said.after(next)
 	if len(stale) > 0 {
 		return fmt.Errorf("%s: older than what is in force (%s): not taken", f.path, strings.Join(stale, ", "))
 	}
 	if f.said.Policy != nil && f.said.same(&next) {
-		return nil
+		return refused
 	}
 	f.said = next
 	apply(next)
-	return nil
+	return refused
 }
 
-// read is the State that the file spells, entered into the ledger if it is new.
-func (f *File) read() (State, error) {
-	text, err := readBounded(f.path, policy.MaxFile)
-	if err != nil {
-		return State{}, err
-	}
-	records, set, err := Split(f.path, text)
-	if err != nil {
-		return State{}, err
-	}
-	var s State
-	err = f.withLedger(func(l *ledger) (changed bool, err error) {
-		if c := l.Book.ChangeTo(records, true); !c.Empty() {
-			l.enter(c, "edited", f.now())
-			changed = true
-		}
-		ring, err := l.ring(set, f.now())
-		if err != nil {
-			return changed, fmt.Errorf("%s: %w", f.path, err)
-		}
-		changed = changed || ring
+// read enters what the file spells into the ledger, if it is new, and returns the State that the ledger has then. If the file is refused that is what was
+// there before, with the error: what the workers of a file have agreed on is in force on all of them, also on one that starts just then. Without
+// a file, or if there has never been a good one, the State is zero.
+//
+// The text is read under the lock: a worker that had read it before, and entered it after another had entered a newer one, would turn that back.
+func (f *File) read() (s State, err error) {
+	var refused error
+	err = f.withLedger(func(l *ledger) (changed bool, _ error) {
+		changed, refused = f.enter(l)
 		s = State{Book: l.Book, Ring: l.Ring, Forced: l.Forced}
 		return changed, nil
 	})
-	if err == nil {
-		s.Policy, err = s.Book.Resolve()
+	switch {
+	case err != nil:
+		return State{}, err
+	case errors.Is(refused, fs.ErrNotExist), refused != nil && s.Book.Generation == 0:
+		return State{}, refused
 	}
-	return s, err
+	if s.Policy, err = s.Book.Resolve(); err != nil {
+		return State{}, err
+	}
+	return s, refused
+}
+
+// enter takes what the file spells into the ledger: all of it or nothing.
+func (f *File) enter(l *ledger) (changed bool, err error) {
+	text, err := readBounded(f.path, policy.MaxFile)
+	if err != nil {
+		return false, err
+	}
+	records, set, err := Split(f.path, text)
+	if err != nil {
+		return false, err
+	}
+	if changed, err = l.ring(set, f.now()); err != nil {
+		return false, fmt.Errorf("%s: %w", f.path, err)
+	}
+	if c := l.Book.ChangeTo(records, true); !c.Empty() {
+		l.enter(c, "edited", f.now())
+		changed = true
+	}
+	return changed, nil
+}
+
+// Settled takes note that the ring of that epoch has replaced all before it, as one of its members has seen: the ring after it need not name them.
+func (f *File) Settled(epoch uint64) error {
+	return f.withLedger(func(l *ledger) (changed bool, err error) {
+		if epoch != l.Ring.Epoch || l.Settled >= epoch {
+			return false, nil
+		}
+		l.Settled = epoch
+		return true, nil
+	})
 }
 
 // Enlist is of Source: the epoch is counted in the ledger.

@@ -20,11 +20,12 @@ type ledger struct {
 	Ring    Ring                    `json:"ring"`    // the newest seen
 	Since   time.Time               `json:"since"`   // when that was first seen
 	Forced  uint64                  `json:"forced"`
-	Epochs  map[qos.WorkerID]uint64 `json:"epochs"` // the newest of each worker id
+	Settled uint64                  `json:"settled,omitempty"` // the newest that a worker has seen to have replaced those before it
+	Epochs  map[qos.WorkerID]uint64 `json:"epochs"`            // the newest of each worker id
 }
 
-// settleTime is after what time a ring is taken to have replaced those before it. Rings that follow each other faster replace all of
-// them, up to the bound of qos.
+// settleTime is after what time a ring is taken to have replaced those before it, if no worker has said so sooner (File.Settled). Rings that follow each
+// other faster replace all of them, up to the bound of qos.
 const settleTime = time.Minute
 
 // maxLedger bounds it, in bytes.
@@ -103,7 +104,7 @@ func (l *ledger) ring(set *policy.Set, now time.Time) (bool, error) {
 		return moved, nil
 	case old.Epoch > 0:
 		next.Replaces = []qos.Voting{voting(old.Epoch, old.IDs())}
-		if now.Sub(l.Since) < settleTime && l.Forced < old.Epoch {
+		if now.Sub(l.Since) < settleTime && l.Forced < old.Epoch && l.Settled < old.Epoch {
 			next.Replaces = append(next.Replaces, old.Replaces...)
 		}
 		if len(next.Replaces) > qos.MaxReplaced {

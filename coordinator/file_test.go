@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +84,105 @@ func TestFileStory(t *testing.T) {
 	writeFile(t, f, start)
 	if s, err := look(t, f); s != nil || err == nil || !strings.Contains(err.Error(), "peers are gone") {
 		t.Fatalf("no peers any more: %v, %v", s, err)
+	}
+}
+
+// ringText is the peers w1 to wN under an epoch.
+func ringText(epoch, n int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ring_epoch: %d\npeers:\n", epoch)
+	for i := range n {
+		fmt.Fprintf(&b, "  - {id: w%d, addr: \"127.0.0.1:%d\"}\n", i+1, i+1)
+	}
+	return b.String()
+}
+
+// A file that is refused keeps no worker from what the others have in force: not one that has not looked in time, and not one that starts. (One that
+// stayed behind asked the voters of a ring that they had left: its limits were closed, and with them all that it owned.)
+func TestRefusedFileLeavesWhatIsInForce(t *testing.T) {
+	for _, tt := range []struct{ name, text string }{
+		{"rings too fast", start + ringText(100, 2)},
+		{"broken", "tenants: ["},
+		{"older", start + ringText(1, 3)},
+		{"peers gone", start},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			early, _ := fileAt(t, start+ringText(1, 3))
+			late := OpenFile(early.path)
+			late.now = early.now
+			if _, err := look(t, late); err != nil {
+				t.Fatal(err)
+			}
+			for epoch := 2; epoch <= qos.MaxReplaced+1; epoch++ {
+				writeFile(t, early, start+ringText(epoch, 2+epoch%2))
+				if _, err := look(t, early); err != nil {
+					t.Fatal(err)
+				}
+			}
+			writeFile(t, early, tt.text)
+			if s, err := look(t, early); s != nil || err == nil {
+				t.Fatalf("taken: %+v, %v", s, err)
+			}
+			fresh := OpenFile(early.path)
+			fresh.now = early.now
+			for who, f := range map[string]*File{"late": late, "fresh": fresh} {
+				s, err := look(t, f)
+				if s == nil || s.Ring.Epoch != qos.MaxReplaced+1 || s.Policy == nil || err == nil {
+					t.Errorf("%s: %+v, %v; want what the others have, and why no more", who, s, err)
+				}
+				if again, err := look(t, f); again != nil || err == nil {
+					t.Errorf("%s, again: %+v, %v", who, again, err)
+				}
+			}
+		})
+	}
+}
+
+// Rings that are known to have settled may follow each other as fast as they like; the next one replaces the last alone.
+func TestSettledRingsFollowEachOther(t *testing.T) {
+	f, _ := fileAt(t, "")
+	for epoch := 1; epoch < 5*qos.MaxReplaced; epoch++ {
+		writeFile(t, f, start+ringText(epoch, 2+epoch%2))
+		s, err := look(t, f)
+		if err != nil || s.Ring.Epoch != uint64(epoch) || len(s.Ring.Replaces) != min(epoch-1, 1) {
+			t.Fatalf("epoch %d: %+v, %v", epoch, s, err)
+		}
+		for _, at := range []int{epoch - 1, epoch, epoch + 1} { // word of another ring is none about this one
+			if err := f.Settled(uint64(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	writeFile(t, f, start+ringText(100, 2))
+	look(t, f)
+	if err := f.Settled(99); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, f, start+ringText(101, 3))
+	if s, err := look(t, f); err != nil || len(s.Ring.Replaces) != 2 {
+		t.Errorf("after one that has not settled: %+v, %v", s, err)
+	}
+}
+
+// A worker that reads the file, and enters it after another has entered a newer one, must not turn that back: the text is read under the lock.
+func TestSlowReaderTurnsNothingBack(t *testing.T) {
+	f, _ := fileAt(t, start)
+	if _, err := look(t, f); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockFile(f.path + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan error)
+	slow := OpenFile(f.path)
+	var got State
+	go func() { looked <- slow.step(func(s State) { got = s }) }()
+	time.Sleep(20 * time.Millisecond) // it waits for the lock by now, or will: either way it must see what is written next
+	writeFile(t, f, strings.Replace(start, "20000/s", "9/s", 1))
+	unlock()
+	if err := <-looked; err != nil || got.Policy.Generation != 2 {
+		t.Errorf("generation %d, %v; want the second text's", got.Policy.Generation, err)
 	}
 }
 

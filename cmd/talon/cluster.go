@@ -302,19 +302,45 @@ func (c *cluster) doubt() (found error) {
 	return found
 }
 
-// stay keeps the worker a member, and lets it propose rings when that is its turn. Only etcd has members that come and go by themselves.
+// stay keeps the worker a member, and lets it propose rings when that is its turn. Only etcd has members that come and go by themselves; to a file
+// the workers tell which ring has settled.
 func (c *cluster) stay() {
-	if c.etcd == nil {
-		return
-	}
 	ctx, resign := context.WithCancel(context.Background())
 	c.resign = resign
+	if f, ok := c.source.(*coordinator.File); ok {
+		c.resigned.Go(func() { c.tellSettled(ctx, f) })
+		return
+	}
 	c.resigned.Go(func() {
 		if err := c.etcd.Stay(ctx, c.self.ID, c.failed(staying)); err != nil {
 			c.w.fenced(err)
 		}
 	})
 	c.resigned.Go(func() { c.etcd.Propose(ctx, c.self.ID, c.settled, c.failed(proposing)) })
+}
+
+// settledEvery is how often a ring that has not settled is looked at.
+const settledEvery = 200 * time.Millisecond
+
+// tellSettled writes down, beside the policy file, when a ring has replaced those before it, once for each ring.
+func (c *cluster) tellSettled(ctx context.Context, f *coordinator.File) {
+	look := time.NewTicker(settledEvery)
+	defer look.Stop()
+	for told := uint64(0); ; {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		s := c.state.Load()
+		if s == nil || s.Ring.Epoch == told || !c.settled(s.Ring.Epoch) {
+			continue
+		}
+		if err := f.Settled(s.Ring.Epoch); err != nil {
+			c.w.log.Warn("that the ring has settled could not be written down; rings that follow soon replace more than they must", "epoch", s.Ring.Epoch, "error", err)
+		}
+		told = s.Ring.Epoch
+	}
 }
 
 // settled reports whether the ring of that epoch has seen off those before it.
