@@ -88,13 +88,22 @@ func (f *File) step(apply func(State)) error {
 // a file, or if there has never been a good one, the State is zero.
 //
 // The text is read under the lock: a worker that had read it before, and entered it after another had entered a newer one, would turn that back.
+//
+// The lock is taken only if there is something to enter. A worker that is stopped while it holds it would keep the owner of a limit from a policy that the
+// others have: until it went on they would spend nothing of the one and be granted nothing of the other.
 func (f *File) read() (s State, err error) {
 	var refused error
-	err = f.withLedger(func(l *ledger) (changed bool, _ error) {
+	look := func(l *ledger) (changed bool, _ error) {
 		changed, refused = f.enter(l)
 		s = State{Book: l.Book, Ring: l.Ring, Forced: l.Forced}
 		return changed, nil
-	})
+	}
+	l, err := f.ledger()
+	if err == nil {
+		if changed, _ := look(l); changed || refused != nil {
+			err = f.withLedger(look)
+		}
+	}
 	switch {
 	case err != nil:
 		return State{}, err

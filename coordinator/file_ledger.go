@@ -33,28 +33,40 @@ const maxLedger = 64 << 20
 
 // withLedger lets do look at the ledger under its lock, and writes it back if do has changed it and not failed.
 func (f *File) withLedger(do func(*ledger) (changed bool, err error)) error {
-	name := f.path + ".ledger.json"
 	unlock, err := lockFile(f.path + ".lock")
 	if err != nil {
 		return fmt.Errorf("%w: what the workers of this file must agree on is kept beside it, so its directory must be writable", err)
 	}
 	defer unlock()
+	l, err := f.ledger()
+	if err != nil {
+		return err
+	}
+	changed, err := do(l)
+	if err != nil || !changed {
+		return err
+	}
+	text, err := json.MarshalIndent(l, "", " ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(f.ledgerName(), text, 0o600)
+}
+
+func (f *File) ledgerName() string { return f.path + ".ledger.json" }
+
+// ledger reads it. It is replaced as a whole, so that may be done without the lock.
+func (f *File) ledger() (*ledger, error) {
+	name := f.ledgerName()
 	l := &ledger{Epochs: map[qos.WorkerID]uint64{}}
 	text, err := readBounded(name, maxLedger)
 	if err == nil {
 		err = json.Unmarshal(text, l)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w; without it generations would go back: mend it, or stop all workers and remove it", name, err)
+		return nil, fmt.Errorf("%s: %w; without it generations would go back: mend it, or stop all workers and remove it", name, err)
 	}
-	changed, err := do(l)
-	if err != nil || !changed {
-		return err
-	}
-	if text, err = json.MarshalIndent(l, "", " "); err != nil {
-		return err
-	}
-	return replaceFile(name, text, 0o600)
+	return l, nil
 }
 
 // enter carries out a change of the book.

@@ -174,15 +174,44 @@ func TestSlowReaderTurnsNothingBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rate := func(r string) string { return strings.Replace(start, "20000/s", r, 1) }
+	writeFile(t, f, rate("8/s"))
 	looked := make(chan error)
 	slow := OpenFile(f.path)
-	var got State
-	go func() { looked <- slow.step(func(s State) { got = s }) }()
-	time.Sleep(20 * time.Millisecond) // it waits for the lock by now, or will: either way it must see what is written next
-	writeFile(t, f, strings.Replace(start, "20000/s", "9/s", 1))
+	go func() { looked <- slow.step(func(State) {}) }()
+	time.Sleep(20 * time.Millisecond) // it has seen the text and waits for the lock, or will: either way it must enter what is written next
+	writeFile(t, f, rate("9/s"))
 	unlock()
-	if err := <-looked; err != nil || got.Policy.Generation != 2 {
-		t.Errorf("generation %d, %v; want the second text's", got.Policy.Generation, err)
+	if err := <-looked; err != nil {
+		t.Fatal(err)
+	}
+	if s, err := look(t, f); err != nil || s.Policy.Generation != 2 {
+		t.Errorf("%+v, %v; want the last text as generation 2, and none between", s, err)
+	}
+}
+
+// A worker that is stopped with the lock in its hand keeps nobody from what is entered already.
+func TestStoppedWorkerHidesNothing(t *testing.T) {
+	first, _ := fileAt(t, start+ringText(1, 3))
+	if _, err := look(t, first); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockFile(first.path + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	looked := make(chan error, 1)
+	second := OpenFile(first.path)
+	var got State
+	go func() { looked <- second.step(func(s State) { got = s }) }()
+	select {
+	case err := <-looked:
+		if err != nil || got.Policy.Generation != 1 || got.Ring.Epoch != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	case <-time.After(patience):
+		t.Error("it waits for the lock")
 	}
 }
 
