@@ -2,8 +2,8 @@ package server
 
 import "math"
 
-// A tenant that is refused over and over costs the others what its refusals cost, about 6 us of the ring each with the system calls and the kernel's part, and
-// every answer that says no brings the next request. So a refusal is told when there is time for it: after the answers of its turn, in the order in
+// A tenant that is refused over and over costs the others what its refusals cost: 6 to 20 us of the ring each with the kernel's part, least where many come in one
+// turn; and every answer that says no brings the next request. So a refusal is told when there is time for it: after the answers of its turn, in the order in
 // which the tenant's were refused, at refusalRate a second for one tenant on one ring and refusalRateAll for all of them, a few in a turn. Until then
 // the connection waits, and with it whatever its client has sent behind the request: TCP's window holds the flood.
 //
@@ -11,8 +11,8 @@ import "math"
 // connection that is opened anew costs several times what a refusal does. With 2,048 connections that asked 100,000 times a second a neighbour that had waited
 // 0.1 ms waited 15.
 const (
-	refusalRate    = 10_000 // a second, for one tenant on one ring: 7 % of a core
-	refusalRateAll = 40_000 // for all tenants on one ring
+	refusalRate    = 5_000  // a second, for one tenant on one ring: 3 to 10 % of a core
+	refusalRateAll = 20_000 // for all tenants on one ring
 	refusalBurst   = 16     // of either after a pause
 	tellMost       = 4      // in one turn, and where the ring is idle it sleeps until so many may be told: what is due meanwhile waits for them
 	holdMost       = 2 * refusalRate
