@@ -23,12 +23,14 @@ type File struct {
 	path string
 	now  func() time.Time
 	said State // Follow's: what it has last applied
+	seen seen  // and from what
 }
 
 // OpenFile returns the coordinator of a policy file. It need not exist yet: then there is no policy, and everything is closed.
 func OpenFile(path string) *File { return &File{path: path, now: time.Now} }
 
-// Follow is of Source. It looks when something happens to the file, and every few seconds all the same: not every file system tells.
+// Follow is of Source. It looks when something happens to the file, and every few seconds all the same: not every file system tells. What looks
+// unchanged is not read again (seen).
 func (f *File) Follow(ctx context.Context, apply func(State), failed func(error)) {
 	look := make(chan struct{}, 1)
 	poke := func() {
@@ -62,11 +64,27 @@ func (f *File) Follow(ctx context.Context, apply func(State), failed func(error)
 // fileEvery is how often a file is looked at unasked.
 const fileEvery = 2 * time.Second
 
-// step reads the file once and applies what is new. A file that is refused keeps nobody from what the others have taken in meanwhile.
+// step reads the file, unless it is as it was when it was read last and was good, and applies what is new.
 func (f *File) step(apply func(State)) error {
+	now, err := seenNow(f.path, f.now())
+	if err == nil && f.seen.same(now) {
+		return nil
+	}
+	f.seen = seen{} // until this has been read, and is good: whether it is may depend on the clock
+	if err := f.take(apply); err != nil {
+		return err
+	}
+	if err == nil {
+		f.seen = now
+	}
+	return nil
+}
+
+// take reads the file and applies what is new. A file that is refused keeps nobody from what the others have taken in meanwhile.
+func (f *File) take(apply func(State)) error {
 	next, refused := f.read()
 	if errors.Is(refused, fs.ErrNotExist) {
-		return fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)
+		return away{fmt.Errorf("%s: there is no such file: nothing is served until there is", f.path)}
 	}
 	if next.Policy == nil {
 		return refused

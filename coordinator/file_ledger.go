@@ -31,6 +31,9 @@ const settleTime = time.Minute
 // maxLedger bounds it, in bytes.
 const maxLedger = 64 << 20
 
+// ledgerOf names the ledger of a file.
+func ledgerOf(path string) string { return path + ".ledger.json" }
+
 // withLedger lets do look at the ledger under its lock, and writes it back if do has changed it and not failed.
 func (f *File) withLedger(do func(*ledger) (changed bool, err error)) error {
 	unlock, err := lockFile(f.path + ".lock")
@@ -50,14 +53,12 @@ func (f *File) withLedger(do func(*ledger) (changed bool, err error)) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(f.ledgerName(), text, 0o600)
+	return replaceFile(ledgerOf(f.path), text, 0o600)
 }
-
-func (f *File) ledgerName() string { return f.path + ".ledger.json" }
 
 // ledger reads it. It is replaced as a whole, so that may be done without the lock.
 func (f *File) ledger() (*ledger, error) {
-	name := f.ledgerName()
+	name := ledgerOf(f.path)
 	l := &ledger{Epochs: map[qos.WorkerID]uint64{}}
 	text, err := readBounded(name, maxLedger)
 	if err == nil {
