@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"io"
 	"math"
 	"os/exec"
 	"reflect"
@@ -111,24 +110,31 @@ func checkExposition(t *testing.T, page string) {
 	}
 }
 
-// TestPromtool lets the Prometheus project's own linter judge the page.
-func TestPromtool(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
+// clusterWorker is a worker of a cluster: it shows every family that there is.
+func clusterWorker() Worker {
+	w, peers := testWorker(), peersWorker()
+	w.Peers, w.Keys = peers.Peers, peers.Keys
+	return w
+}
+
+// promtool runs the Prometheus project's own tool, whose judgement counts.
+func promtool(t *testing.T, in string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed; CI installs it")
 	}
-	cmd := exec.Command(promtool, "check", "metrics")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_, _ = io.WriteString(in, get(testWorker(), "/metrics").Body.String())
-		_ = in.Close()
-	}()
+	cmd := exec.Command(path, args...)
+	cmd.Stdin = strings.NewReader(in)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
+		t.Errorf("promtool %v: %v\n%s", args, err, out)
 	}
+}
+
+func TestPromtoolMetrics(t *testing.T) {
+	page := get(clusterWorker(), "/metrics").Body.String()
+	checkExposition(t, page)
+	promtool(t, page, "check", "metrics")
 }
 
 func TestKeepFamilies(t *testing.T) {

@@ -134,7 +134,7 @@ func writeAdmission(e *exposition, all counts) {
 
 // write writes the limiter's families.
 func (l *Limiter) write(e *exposition, t *Tenancy, all counts) {
-	var age float64
+	var age, debt float64
 	var reporters, excessBytes, excessRequests int64
 	for i := range t.Tenants {
 		for _, one := range t.Tenants[i].Limits {
@@ -149,6 +149,9 @@ func (l *Limiter) write(e *exposition, t *Tenancy, all counts) {
 				excessRequests = max(excessRequests, c.Excess)
 			default:
 				excessBytes = max(excessBytes, c.Excess)
+			}
+			if one.Limited && one.Rate > 0 {
+				debt = max(debt, -float64(c.Level)/float64(one.Rate))
 			}
 			reporters += int64(c.Reporters)
 		}
@@ -165,6 +168,8 @@ func (l *Limiter) write(e *exposition, t *Tenancy, all counts) {
 		{"talon_global_views_expired_total", "counter", "Views of limits that grew too old in use.", float64(l.Expired)},
 		{"talon_global_stale_decisions_total", "counter", "Decisions that found nothing fresh from a limit's owner.", float64(all.stale)},
 		{"talon_global_snapshot_age_seconds", "gauge", "Age of the oldest view that is acted upon.", age},
+		{"talon_global_snapshot_ttl_seconds", "gauge", "How old a view may become that is acted upon.", l.SnapshotTTL},
+		{"talon_global_debt_seconds", "gauge", "Of the limits metered here, the largest debt, in seconds of the limit's rate.", debt},
 		{"talon_global_active_reporters", "gauge", "Workers active on the limits that this worker meters, summed over limits.", float64(reporters)},
 		{"talon_global_excess_bytes", "gauge", "Estimate: the most that reported use of a limit metered here was ahead of an ideal bucket.", float64(excessBytes)},
 		{"talon_global_excess_requests", "gauge", "The same for limits of requests.", float64(excessRequests)},

@@ -99,6 +99,8 @@ type Limiter struct {
 	Members int    `json:"members"`
 	Acts    bool   `json:"acts"` // may act as owner
 
+	SnapshotTTL float64 `json:"snapshot_ttl_seconds"` // how old a view may be that is acted upon
+
 	Reports   uint64 `json:"reports"`
 	Retries   uint64 `json:"report_retries"`
 	Snapshots uint64 `json:"snapshots"`

@@ -35,7 +35,7 @@ func testTenancy() Tenancy {
 	}, {Metric: "read_iops", Generation: 2, Mode: "enforce", OnLimit: "pace", Owner: "w1", Cluster: &Cluster{Reporters: 1, Excess: 38}}}
 	return Tenancy{
 		Tenants: []Tenant{vip, most, bad},
-		Limiter: &Limiter{Worker: "w1", Epoch: 51, Ring: 52, Members: 53, Acts: true, Reports: 54, Retries: 55, Snapshots: 56, Late: 57, Expired: 58, Applied: 59},
+		Limiter: &Limiter{Worker: "w1", Epoch: 51, Ring: 52, Members: 53, Acts: true, SnapshotTTL: 0.5, Reports: 54, Retries: 55, Snapshots: 56, Late: 57, Expired: 58, Applied: 59},
 	}
 }
 

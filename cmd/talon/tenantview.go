@@ -27,6 +27,7 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 	}
 	p, s := w.tenancy.now.Load(), w.limiter.node.Status()
 	own, limits := limiterState(&s, p)
+	own.SnapshotTTL = w.conf.snapshotTTL.Seconds()
 	t.Limiter = own
 	stats, err := w.server.TenantStats(ringAnswer)
 	met := make(map[string]*server.TenantStats, len(stats))
