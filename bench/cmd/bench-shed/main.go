@@ -43,6 +43,8 @@ type options struct {
 	Ban    float64   `json:"ban_s"`
 	Flood  float64   `json:"flood,omitempty"` // requests per second; 0: the answers are compared instead
 
+	Recovery bool `json:"recovery"` // measure how the aggressor comes back under its limit, too
+
 	talon, dir, results  string
 	serverCPU, clientCPU int
 	hygiene, noWrite     bool
@@ -73,6 +75,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&times, "times", "1.4,2,4,10", "multiples of the limit that the aggressor asks for")
 	fs.Float64Var(&o.Ban, "ban", 1, "seconds of a ban")
 	fs.Float64Var(&o.Flood, "flood", 0, "compare no answers, but measure a victim beside so many refused requests per second")
+	fs.BoolVar(&o.Recovery, "recovery", true, "measure how the aggressor comes back under its limit, which takes longer than the rest")
 	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
 	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")

@@ -118,7 +118,7 @@ func (s *shed) alone(ctx context.Context) error {
 	return nil
 }
 
-// round measures a cell once: with the aggressor at its rate, and how it comes back under its limit.
+// round measures a cell once: with the aggressor at its rate, and, unless that is not asked for, how it comes back under its limit.
 func (s *shed) round(ctx context.Context, c *cell) error {
 	srv := s.server(c.Arm)
 	res, err := s.client.Measure(ctx, s.config(srv, c))
@@ -126,6 +126,9 @@ func (s *shed) round(ctx context.Context, c *cell) error {
 		return err
 	}
 	c.add(res, s.o.Warmup)
+	if !s.o.Recovery {
+		return nil
+	}
 	back := s.config(srv, c)
 	back.DurationS = calmAfter + s.o.Ban + 3*detector.RecoverS
 	back.Streams[1].CalmS, back.Streams[1].CalmRate = calmAfter, calmShare*float64(s.o.Limit)
