@@ -24,8 +24,22 @@ const (
 	LeastEstimate = 64 << 10
 )
 
+// Order says whose turn it is. All but Fair are there to be measured against it, and keep nothing of what it promises between tenants.
+type Order int
+
+const (
+	// Fair is what this package is for.
+	Fair Order = iota
+	// RingLocal is fair on each ring by itself: a tenant has a virtual time on every ring, and what it gets elsewhere does not count. A rate binds by its
+	// bucket alone, for which the rings race.
+	RingLocal
+	// FIFO serves the chunks of all responses of a ring in the order in which they became ready, whoever's they are. A rate binds as with RingLocal.
+	FIFO
+)
+
 // Config is what a Worker is built from.
 type Config struct {
+	Order Order
 	Rings int   // 1..MaxRings
 	Rate  int64 // bytes per second of the whole worker that bind, 0 for none
 	Chunk int64 // the most bytes of one dispatch, LeastEstimate..MaxChunk
@@ -41,6 +55,7 @@ func (c *Config) check() error {
 		c.Depth = DefaultDepth
 	}
 	return errors.Join(
+		inRange("order", int64(c.Order), int64(Fair), int64(FIFO)),
 		inRange("rings", int64(c.Rings), 1, MaxRings),
 		inRange("rate", c.Rate, 0, MaxRate),
 		inRange("chunk", c.Chunk, LeastEstimate, MaxChunk),

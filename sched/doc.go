@@ -28,6 +28,8 @@
 //
 // With one tenant and no rate (solo) there is nothing to decide, and no shared word is touched.
 //
+// Config.Order leaves parts of this out, to measure what they are worth: RingLocal the virtual time that rings share, FIFO the tenants.
+//
 // # No credit, debt kept
 //
 // A tenant that comes back from idling, throttling or slow reading starts at most one chunk/weight behind V; at every charge it is at most

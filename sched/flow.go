@@ -33,6 +33,7 @@ type flow struct {
 	held        int64 // payload, and ResponseCost the first time
 	cost        int64 // held, in virtual time as it was charged
 	bytes       int64 // what it counts in Tenant.queuedBytes
+	order       int64 // when it became ready: the how manieth
 	admitted    int64 // ns
 	pushed      int64 // ns
 	throttled   int64 // Stats.Throttled of its seat when it was pushed
@@ -59,6 +60,8 @@ func (r *Ring) enqueue(f *flow, s *seat, slot int32, before bool) {
 		f.prev, f.next = none, s.head
 	} else {
 		f.prev, f.next = s.tail, none
+		r.order++
+		f.order = r.order
 	}
 	if f.prev == none {
 		s.head = slot
@@ -97,7 +100,7 @@ func (r *Ring) emptied(s *seat) {
 	switch {
 	case s.ready == 0:
 		r.unfile(s)
-	case s.state == seatReady && r.plan.mode == paced:
+	case s.state == seatReady && (r.plan.mode == paced || r.plan.mode == fifo):
 		r.heap.fix(s.id, r.key(s))
 	}
 }

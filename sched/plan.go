@@ -35,7 +35,12 @@ const (
 	solo mode = iota
 	free
 	paced
+	local // Config.Order is RingLocal
+	fifo  // or FIFO
 )
+
+// planned reports whether plans are renewed every period.
+func (m mode) planned() bool { return m >= paced }
 
 // A plan is the shared clock between two changes, an immutable value.
 type plan struct {

@@ -12,7 +12,8 @@ type Ring struct {
 	filed   int64 // pace that the waiting seats were filed by
 	fperiod int64 // period in which they were
 	now     int64 // the newest seen
-	v       int64 // free mode: key of the last dispatch; never goes back
+	v       int64 // free mode and RingLocal: key of the last dispatch; never goes back
+	order   int64 // flows that have become ready, in all
 	used    int64
 	slumber int64 // ns that it slept because all that was ready waited for V
 	dozed   int64 // ns since when it does; 0: it does not
@@ -99,7 +100,7 @@ func (r *Ring) turn(now int64) {
 		r.stall, r.news = 0, true
 	}
 	r.look()
-	if r.plan.mode == paced && (r.now >= r.plan.due || r.w.hurry.Load() && r.now >= r.plan.at+hurried) {
+	if r.plan.mode.planned() && (r.now >= r.plan.due || r.w.hurry.Load() && r.now >= r.plan.at+hurried) {
 		r.w.replan(r.now)
 		r.look()
 	}
@@ -188,7 +189,7 @@ func (r *Ring) pick() (Pick, bool) {
 		if r.flying > 0 && r.flying+held > most {
 			return Pick{}, false
 		}
-		if s.flying > 0 && s.flying+held > max(most-r.w.cfg.Chunk, r.w.cfg.Chunk) && r.heap.len() > 1 {
+		if s.flying > 0 && s.flying+held > max(most-r.w.cfg.Chunk, r.w.cfg.Chunk) && r.heap.len() > 1 && r.plan.mode != fifo {
 			r.heap.remove(s.id)
 			p, ok := r.pick()
 			if r.plan.mode == free {
@@ -199,7 +200,7 @@ func (r *Ring) pick() (Pick, bool) {
 				return p, true
 			}
 		}
-		if r.plan.mode == paced && !r.reserve(held) {
+		if r.plan.mode.planned() && r.plan.rate > 0 && !r.reserve(held) {
 			return Pick{}, false
 		}
 		return r.dispatch(f, s, slot, held), true
@@ -252,6 +253,13 @@ func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
 		}
 		f.cost = cfg.cost(held)
 		s.t.vt.Add(f.cost)
+	case local:
+		r.v = max(r.v, s.own)
+		f.cost = s.t.cfg.Load().cost(held)
+		s.own += f.cost
+		r.pool(f, held)
+	case fifo:
+		r.pool(f, held)
 	}
 	if s.ready == 0 {
 		r.unfile(s)
@@ -259,6 +267,13 @@ func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
 		r.heap.fix(s.id, r.key(s))
 	}
 	return p
+}
+
+// pool notes that what a flow holds is reserved in the bucket, where there is one and nothing else binds.
+func (r *Ring) pool(f *flow, held int64) {
+	if f.pooled = r.plan.rate > 0; f.pooled {
+		r.spend(held)
+	}
 }
 
 func (r *Ring) spend(n int64) {
@@ -283,6 +298,11 @@ func (r *Ring) settle(f *flow, s *seat, back int64) {
 // recost makes what a flow has been charged in virtual time the cost of n bytes.
 func (r *Ring) recost(f *flow, s *seat, n int64) {
 	to := s.t.cfg.Load().cost(n)
+	if r.plan.mode == local {
+		s.own += to - f.cost
+		f.cost = to
+		return
+	}
 	vt := s.t.vt.Add(to - f.cost)
 	if to > f.cost && r.plan.mode == paced {
 		r.w.advance(vt) // else V would never come so far

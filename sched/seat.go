@@ -29,6 +29,7 @@ type seat struct {
 	flying int64 // bytes picked or in flight
 	turn   int64 // estimates of the ready flows, each with turnCost: what a newcomer waits for
 	off    int64 // free mode: vt - off is its key on this ring
+	own    int64 // RingLocal: its virtual time on this ring, and its key
 
 	until  int64 // parked until
 	parked int64 // ns since when
@@ -99,6 +100,9 @@ func (r *Ring) activate(s *seat) {
 		if most := r.v + s.t.cfg.Load().lag; s.t.vt.Load()-s.off-most > 0 {
 			s.off = s.t.vt.Load() - most
 		}
+	case local:
+		cfg := s.t.cfg.Load()
+		s.own = min(max(s.own, r.v-cfg.chunk), r.v+cfg.lag)
 	}
 }
 
@@ -166,6 +170,10 @@ func (r *Ring) key(s *seat) int64 {
 			key = most
 		}
 		return key
+	case local:
+		return s.own
+	case fifo:
+		return r.flows[s.head].order
 	}
 	return 0
 }

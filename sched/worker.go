@@ -163,7 +163,7 @@ func (w *Worker) plan(now int64) {
 	m := w.mode()
 	joined := w.fold()
 	rate := w.want.Load()
-	periodic := m == paced && (now >= p.due || w.hurry.Load() && now >= w.began+hurried)
+	periodic := m.planned() && (now >= p.due || w.hurry.Load() && now >= w.began+hurried)
 	if !joined && !periodic && m == p.mode && rate == p.rate && w.plans.seq.Load() > 0 {
 		return
 	}
@@ -211,6 +211,8 @@ func (w *Worker) plan(now int64) {
 
 func (w *Worker) mode() mode {
 	switch {
+	case w.cfg.Order != Fair:
+		return local + mode(w.cfg.Order-RingLocal)
 	case w.want.Load() > 0:
 		return paced
 	case w.tenants.Load() > 1:

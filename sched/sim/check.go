@@ -176,7 +176,7 @@ func (k *checks) add(w *World, t *tenant, n int64) {
 // whichever interval one takes: since the lag wandered from its least to its most, that difference is the worst of all intervals.
 func (k *checks) lags(w *World, t *tenant) {
 	alone := w.s.Rings == 1 && w.rate == 0
-	if k.unfair || !k.backlog[t.id] || !alone && !(w.s.Fair && w.rate == w.s.Rate) || t.limit != nil {
+	if k.unfair || w.s.Order != sched.Fair || !k.backlog[t.id] || !alone && !(w.s.Fair && w.rate == w.s.Rate) || t.limit != nil {
 		return
 	}
 	chunk := float64(w.s.Chunk + sched.ResponseCost)

@@ -163,6 +163,27 @@ func TestReachAblations(t *testing.T) {
 			t.Errorf("%s is as fair as the scheduler: the scenario tells nothing", name)
 		}
 	}
+	for o, name := range map[sched.Order]string{sched.RingLocal: "the scheduler on each ring by itself", sched.FIFO: "the scheduler without tenants"} {
+		s := crowd(1)
+		s.Order = o
+		w := watch(t, s)
+		ratio, goodput := w.shares(first(9), 1000, 200, 3000)
+		t.Logf("%s: min/max of shares %.4f in 1 s, aggressor %.0f MB/s, goodput %.4f", name, ratio, w.got(0, 1000, 2000)/1e6, goodput)
+		if ratio > 0.3 || goodput < 0.98 {
+			t.Errorf("%s: want it unfair, and all of the rate used", name)
+		}
+	}
+	// Where the rings share nothing there is nothing to leave out: on one ring it is as fair.
+	s := crowd(1)
+	s.Rings, s.Speed, s.Order = 1, s.Speed*int64(s.Rings), sched.RingLocal
+	for i := range s.Tenants {
+		for j := range s.Tenants[i].Conns {
+			s.Tenants[i].Conns[j].Ring = 0
+		}
+	}
+	if ratio, _ := watch(t, s).shares(first(9), 1000, 200, 3000); ratio < 0.99 {
+		t.Errorf("ring-local on one ring: %.4f", ratio)
+	}
 }
 
 // TestReachWaking: how long a tenant that comes, or comes back, takes to get 95 % of its share, in windows of 5 ms.

@@ -28,6 +28,7 @@ const (
 type Setup struct {
 	Seed    uint64
 	Policy  Policy
+	Order   sched.Order // of the production scheduler
 	Rings   int
 	Rate    int64 // of the worker, bytes/s; 0: none binds
 	Chunk   int64

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/talon-worker/talon/sched"
 )
 
 var (
@@ -22,21 +24,30 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSeeds: every seed keeps P1 to P10 at every event, whatever is done to it.
 func TestSeeds(t *testing.T) {
-	total, failed := runSeeds(t, *firstSeed, *seeds)
+	total, failed := runSeeds(t, *firstSeed, *seeds, sched.Fair)
 	t.Logf("seeds %d to %d\n%s", *firstSeed, *firstSeed+*seeds-1, total.Table())
 	if failed > 0 {
 		t.Fatalf("%d of %d seeds failed", failed, *seeds)
 	}
 }
 
-func runSeeds(t *testing.T, first, n uint64) (total Result, failed int) {
+// TestSeedsOfOtherOrders: what is measured against the scheduler breaks nothing but what it promises between tenants.
+func TestSeedsOfOtherOrders(t *testing.T) {
+	for o, name := range map[sched.Order]string{sched.RingLocal: "ring-local", sched.FIFO: "fifo"} {
+		if _, failed := runSeeds(t, *firstSeed, min(*seeds, 500), o); failed > 0 {
+			t.Errorf("%s: %d seeds failed", name, failed)
+		}
+	}
+}
+
+func runSeeds(t *testing.T, first, n uint64, o sched.Order) (total Result, failed int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := make(chan uint64)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for seed := range next {
-				r, err := runSeed(seed)
+				r, err := runSeed(seed, o)
 				mu.Lock()
 				total.Add(&r)
 				if err != nil {
@@ -56,13 +67,16 @@ func runSeeds(t *testing.T, first, n uint64) (total Result, failed int) {
 	return total, failed
 }
 
-func runSeed(seed uint64) (r Result, err error) {
+func runSeed(seed uint64, o sched.Order) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, bytes.Join(bytes.SplitN(debug.Stack(), []byte("\n"), 24)[7:20], []byte("\n")))
 		}
 	}()
 	s := FromSeed(seed)
+	if s.Order = o; o != sched.Fair {
+		s.Fair = false
+	}
 	if *tell {
 		fmt.Printf("%+v\n", s)
 	}

@@ -61,7 +61,7 @@ type tenant struct {
 func New(s Setup) (*World, error) {
 	w := &World{s: s, rnd: rand.New(rand.NewPCG(s.Seed, 1)), byID: map[*sched.Tenant]*tenant{}, now: sec, next: sec, rate: s.Rate}
 	var err error
-	w.worker, err = sched.NewWorker(sched.Config{Rings: s.Rings, Rate: s.Rate, Chunk: s.Chunk, Depth: s.Depth, Wake: w.rouse})
+	w.worker, err = sched.NewWorker(sched.Config{Order: s.Order, Rings: s.Rings, Rate: s.Rate, Chunk: s.Chunk, Depth: s.Depth, Wake: w.rouse})
 	if err != nil {
 		return nil, err
 	}
