@@ -46,6 +46,8 @@ type Wire struct {
 	BytesIn   uint64            `json:"bytes_in"`
 	BytesOut  uint64            `json:"bytes_out"`
 	Merged    uint64            `json:"merged"` // messages that took the place of one not sent yet
+	Paced     uint64            `json:"paced"`  // connections that waited because others had come right before them
+	Rested    uint64            `json:"rested"` // times that a connection was not read for a while, because too many frames had come
 	Links     map[string]uint64 `json:"links"`  // connections by what became of them
 	Lost      map[string]uint64 `json:"lost"`   // messages by why they did not go
 }
@@ -131,6 +133,10 @@ func (wk Worker) writePeers(e *exposition) {
 	pair("talon_peer_frames_total", "Frames between workers.", p.Wire.FramesIn, p.Wire.FramesOut)
 	e.family("talon_peer_merged_total", "counter", "Messages that took the place of one not sent yet: the peer reads slowly.")
 	e.sample("talon_peer_merged_total", float64(p.Wire.Merged))
+	e.family("talon_peer_accepts_paced_total", "counter", "Connections to the peer port that waited because others had come right before them: somebody floods it.")
+	e.sample("talon_peer_accepts_paced_total", float64(p.Wire.Paced))
+	e.family("talon_peer_reads_paced_total", "counter", "Times that a peer's connection was not read for a while because it had sent more frames than one in order can.")
+	e.sample("talon_peer_reads_paced_total", float64(p.Wire.Rested))
 	by := func(name, help, label string, values map[string]uint64) {
 		e.family(name, "counter", help)
 		for _, of := range slices.Sorted(maps.Keys(values)) {

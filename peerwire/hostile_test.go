@@ -227,24 +227,27 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 }
 
-// TestThousandsKnock opens ten thousand connections as fast as this machine can, some silent, some with a hello that is none. What is beyond the bound is
-// reset at once, the rest closed; memory and goroutines stay bounded, and the workers serve on.
+// TestThousandsKnock opens two thousand connections as fast as this machine can, some silent, some with a hello that is none. They are greeted at the pace
+// of the peer port and no faster, what is beyond the bound is reset, the rest closed or left to the kernel; memory and goroutines stay bounded, and the workers serve on.
 func TestThousandsKnock(t *testing.T) {
 	p := egress(64<<20, 4<<20)
 	c := newCluster(t, 2, nil, p)
 	w := c.workers[0]
 	stop := c.load(0, p.Limit(), 64<<10)
 	c.more(p.Limit(), 4<<20, "use before")
-	before, routines, most := heapInUse(), runtime.NumGoroutine(), 0
+	before, routines, most, left := heapInUse(), runtime.NumGoroutine(), 0, 0
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for k := range 4 {
 		wg.Go(func() {
 			var open []net.Conn
-			for i := range 2500 {
-				conn, err := net.Dial("tcp", w.addr)
-				if err != nil {
-					continue // the backlog is full: that, too, is a refusal
+			for i := range 500 {
+				conn, err := net.DialTimeout("tcp", w.addr, 20*time.Millisecond)
+				if err != nil { // the backlog is full: that, too, is a refusal
+					mu.Lock()
+					left++
+					mu.Unlock()
+					continue
 				}
 				if k%2 == 0 {
 					conn.Write([]byte{0, 0, 0, 1, 0xff})
@@ -273,9 +276,17 @@ func TestThousandsKnock(t *testing.T) {
 	stop()
 	c.judge()
 	s := w.node.Status().Wire
-	t.Logf("busy %d, refused %d; %d goroutines before, %d at most; heap grew by %d", s.RefusedBusy, s.Refused, routines, most, heapInUse()-before)
-	if s.RefusedBusy+s.Refused < 5000 {
-		t.Errorf("%d reset, %d refused", s.RefusedBusy, s.Refused)
+	greeted := s.Accepted + s.RefusedBusy + s.Refused
+	lived := time.Since(w.node.wire.began) // read after the counters: it is no less than what they are of
+	t.Logf("busy %d, refused %d, paced %d within %v, %d left to the kernel; %d goroutines before, %d at most; heap grew by %d", s.RefusedBusy, s.Refused, s.Paced, lived, left, routines, most, heapInUse()-before)
+	if s.RefusedBusy+s.Refused == 0 || s.Paced == 0 {
+		t.Errorf("%d reset, %d refused, %d paced", s.RefusedBusy, s.Refused, s.Paced)
+	}
+	if float64(greeted) > acceptBurst+acceptRate*lived.Seconds()+1 {
+		t.Errorf("%d connections were greeted within %v", greeted, lived)
+	}
+	if came := 2000 - left; float64(came) > acceptBurst+acceptRate*lived.Seconds()+2*acceptBacklog {
+		t.Errorf("%d connections found room, %d of them greeted: the backlog is too long", came, greeted)
 	}
 	if most > routines+2*maxGreetOne+16 {
 		t.Errorf("%d goroutines, %d before", most, routines)
@@ -283,6 +294,66 @@ func TestThousandsKnock(t *testing.T) {
 	if grown := heapInUse() - before; grown > 16<<20 {
 		t.Errorf("%d bytes more in use", grown)
 	}
+}
+
+// TestShortBacklog: once nobody accepts, the kernel takes about as many connections as the backlog says, so that whoever comes after a flood does not stand
+// behind thousands.
+func TestShortBacklog(t *testing.T) {
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))
+	defer ln.Close()
+	check(t, shorten(ln, 8))
+	came := 0
+	for range 64 {
+		conn, err := net.DialTimeout("tcp", ln.Addr().String(), 100*time.Millisecond)
+		if err != nil {
+			break
+		}
+		defer conn.Close()
+		came++
+	}
+	if came == 0 || came > 16 {
+		t.Errorf("%d connections found room in a backlog of 8", came)
+	}
+}
+
+// TestPeerThatFloods: a known peer sends frames as fast as they are taken. They are read at the pace of a link, and the worker serves on.
+func TestPeerThatFloods(t *testing.T) {
+	p := egress(64<<20, 4<<20)
+	c := newCluster(t, 2, nil, p)
+	w := c.workers[0]
+	begun := time.Now()
+	conn := knock(t, w, appendHello(nil, goodHello(w, "w9")))
+	go io.Copy(io.Discard, conn)
+	flooded := make(chan struct{})
+	go func() {
+		defer close(flooded)
+		for b := make([]byte, 16<<10); ; { // four bytes of zero are a frame
+			if _, err := conn.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	stop := c.load(0, p.Limit(), 64<<10)
+	c.more(p.Limit(), 8<<20, "use under the flood")
+	var frames uint64
+	until(t, "a burst and more is read", func() bool {
+		for _, peer := range w.node.Status().Peers {
+			if peer.ID == "w9" {
+				frames = peer.FramesIn
+			}
+		}
+		return frames > 2*frameBurst
+	})
+	if most := frameBurst + frameRest + 1 + frameRate*time.Since(begun).Seconds(); float64(frames) > most {
+		t.Errorf("%d frames of one peer, want at most %.0f", frames, most)
+	}
+	if w.node.Status().Wire.Rested == 0 {
+		t.Error("the link has never rested")
+	}
+	conn.Close()
+	<-flooded
+	stop()
+	c.judge()
 }
 
 // TestPeerThatDoesNotRead: what is for it merges in its outbox, one message a limit, and is dropped with the link when it has not read for too long.

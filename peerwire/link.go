@@ -34,7 +34,7 @@ type link struct {
 	once   sync.Once
 	why    atomic.Pointer[error]
 
-	framesIn, framesOut, bytesIn, bytesOut atomic.Uint64
+	framesIn, framesOut, bytesIn, bytesOut, rested atomic.Uint64
 }
 
 func newLink(conn net.Conn, h *hello, dialed bool, in *bufio.Reader) *link {
@@ -73,9 +73,11 @@ func (l *link) over() bool {
 }
 
 // read hands frames to deliver until the connection ends. Each must be complete within silence of the one before, heartbeats among them: a peer that
-// sends a byte now and then is as dead as one that sends none.
+// sends a byte now and then is as dead as one that sends none. A peer that sends more frames than one in order can is not read for a while: its own socket
+// fills, and it merges what it has.
 func (l *link) read(silence time.Duration, deliver func(*batch)) error {
 	var frame, buf []byte
+	pace := newPace(frameRate, frameBurst)
 	for {
 		if err := l.conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
 			return err
@@ -86,6 +88,14 @@ func (l *link) read(silence time.Duration, deliver func(*batch)) error {
 		}
 		l.framesIn.Add(1)
 		l.bytesIn.Add(uint64(len(frame) + frameHead))
+		if wait := pace.next(int64(time.Since(l.since))); wait >= frameRest*pace.every {
+			l.rested.Add(1)
+			select {
+			case <-time.After(time.Duration(wait)):
+			case <-l.closed:
+				return *l.why.Load()
+			}
+		}
 		if len(frame) == 0 {
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/talon-worker/talon/qos"
 )
 
@@ -41,6 +43,7 @@ var (
 type wire struct {
 	greeter
 	mail      *mailbox
+	began     time.Time
 	log       *slog.Logger
 	silence   time.Duration // a link on which nothing comes for so long is dead
 	heartbeat time.Duration // and this end says something at least so often: four times in that
@@ -65,11 +68,13 @@ type WireCounters struct {
 	Accepted    uint64 // connections that others have opened and that became links
 	Dialed      uint64 // those that this worker has opened
 	DialErrors  uint64 // attempts that came to nothing
+	Paced       uint64 // connections that waited because others had come right before them
 	RefusedBusy uint64 // connections reset because too many had not named themselves
 	RefusedTLS  uint64 // no TLS, no certificate, or not one of the authority's
 	Refused     uint64 // hellos that were not understood or not acceptable
 	Duplicates  uint64 // second connections of a pair
 	BadFrames   uint64 // links closed for a frame that was too long, too full or broken
+	Rested      uint64 // times that a link was not read for a while because its peer had sent too many frames
 	Silent      uint64 // links closed because nothing came in time
 	Goodbyes    uint64 // links that the peer has closed in order
 	Lost        uint64 // links that ended in any other way
@@ -85,7 +90,7 @@ type WireCounters struct {
 
 // wireCounts is what of WireCounters is counted as it happens; the rest is summed over links.
 type wireCounts struct {
-	accepted, dialed, dialErrors, refusedBusy, refusedTLS, refused, duplicates, badFrames, silent, goodbyes, lost, unsent atomic.Uint64
+	accepted, dialed, dialErrors, paced, refusedBusy, refusedTLS, refused, duplicates, badFrames, silent, goodbyes, lost, unsent atomic.Uint64
 }
 
 // A dialer looks after the link with one member.
@@ -98,7 +103,7 @@ type dialer struct {
 func newWire(cfg *Config, mail *mailbox, ring func() uint64) *wire {
 	w := &wire{
 		greeter: greeter{self: cfg.Worker, epoch: cfg.Epoch, limits: sharedOf(&cfg.Limits), ring: ring},
-		mail:    mail, log: cfg.Logger, silence: 2 * cfg.Limits.Confirm, heartbeat: cfg.Limits.Confirm / 2,
+		mail:    mail, began: time.Now(), log: cfg.Logger, silence: 2 * cfg.Limits.Confirm, heartbeat: cfg.Limits.Confirm / 2,
 		links: map[qos.WorkerID]*link{}, dialers: map[qos.WorkerID]*dialer{}, greeting: map[string]int{},
 	}
 	w.tls.Store(cfg.TLS)
@@ -106,9 +111,15 @@ func newWire(cfg *Config, mail *mailbox, ring func() uint64) *wire {
 	return w
 }
 
-// listen answers those who dial until the wire ends.
+// listen answers those who dial until the wire ends, at a bounded pace. What comes faster waits in the kernel, and beyond its backlog the kernel drops it:
+// to take and reset each of ten thousand connections a second costs a third of a core, to leave them costs nothing. A peer that finds no room
+// then tries again, and this worker dials it meanwhile; links that there are do not notice.
 func (w *wire) listen(ln net.Listener) {
+	if err := shorten(ln, acceptBacklog); err != nil {
+		w.log.Warn("the backlog of the peer port stays as it is", "error", err)
+	}
 	w.wg.Go(func() {
+		pace := newPace(acceptRate, acceptBurst)
 		for w.ctx.Err() == nil {
 			conn, err := ln.Accept()
 			switch {
@@ -118,6 +129,10 @@ func (w *wire) listen(ln net.Listener) {
 				w.log.Warn("the peer port cannot accept", "error", err)
 				w.pause(firstBackOff)
 			default:
+				if wait := pace.next(int64(time.Since(w.began))); wait > 0 {
+					w.counted.paced.Add(1)
+					w.pause(time.Duration(wait))
+				}
 				w.answered(conn)
 			}
 		}
@@ -126,6 +141,24 @@ func (w *wire) listen(ln net.Listener) {
 		<-w.ctx.Done()
 		ln.Close()
 	})
+}
+
+// shorten gives a listener another backlog (listen(2) again): Go's own is the system's largest, in which a peer would stand for most of a minute behind
+// strangers.
+func shorten(ln net.Listener, backlog int) error {
+	t, ok := ln.(*net.TCPListener)
+	if !ok {
+		return nil
+	}
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var lerr error
+	if err := raw.Control(func(fd uintptr) { lerr = unix.Listen(int(fd), backlog) }); err != nil {
+		return err
+	}
+	return lerr
 }
 
 // answered greets one who has dialed, unless too many are being greeted.

@@ -38,6 +38,7 @@ func (w *wire) look() ([]PeerStatus, WireCounters) {
 	c := w.counters
 	n := &w.counted
 	c.Accepted, c.Dialed, c.DialErrors = n.accepted.Load(), n.dialed.Load(), n.dialErrors.Load()
+	c.Paced = n.paced.Load()
 	c.RefusedBusy, c.RefusedTLS, c.Refused, c.Duplicates = n.refusedBusy.Load(), n.refusedTLS.Load(), n.refused.Load(), n.duplicates.Load()
 	c.BadFrames, c.Silent, c.Goodbyes, c.Lost, c.Unsent = n.badFrames.Load(), n.silent.Load(), n.goodbyes.Load(), n.lost.Load(), n.unsent.Load()
 	var peers []PeerStatus
@@ -75,6 +76,7 @@ func (c *WireCounters) add(l *link) {
 	c.HandLost += handLost
 	c.FramesIn += l.framesIn.Load()
 	c.FramesOut += l.framesOut.Load()
+	c.Rested += l.rested.Load()
 	c.BytesIn += l.bytesIn.Load()
 	c.BytesOut += l.bytesOut.Load()
 }

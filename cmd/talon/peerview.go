@@ -37,7 +37,7 @@ func (w *worker) peerState() admin.Peers {
 func adminWire(s *peerwire.Status) admin.Wire {
 	c := &s.Wire
 	return admin.Wire{
-		FramesIn: c.FramesIn, FramesOut: c.FramesOut, BytesIn: c.BytesIn, BytesOut: c.BytesOut, Merged: c.Merged,
+		FramesIn: c.FramesIn, FramesOut: c.FramesOut, BytesIn: c.BytesIn, BytesOut: c.BytesOut, Merged: c.Merged, Paced: c.Paced, Rested: c.Rested,
 		Links: map[string]uint64{
 			"accepted": c.Accepted, "dialed": c.Dialed, "dial_error": c.DialErrors, "refused_busy": c.RefusedBusy, "refused_tls": c.RefusedTLS, "refused": c.Refused,
 			"duplicate": c.Duplicates, "bad_frame": c.BadFrames, "silent": c.Silent, "goodbye": c.Goodbyes, "lost": c.Lost,
