@@ -84,7 +84,7 @@ func (l *loop) charge(s *seat, m *meter, n int64) qos.Decision {
 	if m.pass != l.reading {
 		m.pass, m.charged = l.reading, 0
 	}
-	if p := m.policy(); p != nil && m.charged+n > p.LocalBurst/int64(l.ledger.Rings()) {
+	if p := m.policy(); p != nil && (m.charged+n)*int64(l.ledger.Rings()) > p.LocalBurst {
 		l.readBoot()
 		m.pass, m.charged = l.reading, 0
 	}

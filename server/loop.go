@@ -29,13 +29,6 @@ const (
 	turnChunks = 4 // transfer chunks that one turn sends (about 0.4 ms) before it looks at the ring again
 )
 
-// instant is one reading of the clock, taken once per turn.
-type instant struct {
-	mono int64 // ns since the server started; deadlines and durations
-	wall int64 // ns since 1970; Date, ETag ages
-	boot int64 // ns of CLOCK_BOOTTIME, the ledger's time; only where there is one
-}
-
 // loop is one thread, its ring and everything that hangs on it. See doc.go for
 // who may touch it: nobody else.
 type loop struct {

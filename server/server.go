@@ -80,7 +80,7 @@ func (s *Server) makeLoops(listeners []int) error {
 		}
 		var random [8]byte
 		rand.Read(random[:])
-		l, err := newLoop(s.worker, ring, fd, s.clock, seedOf(random[:]))
+		l, err := newLoop(s.worker, ring, fd, s.newClock().now, seedOf(random[:]))
 		if err != nil {
 			closeAll(listeners[i+1:])
 			return fmt.Errorf("ring %d: %w", i, err)
@@ -88,22 +88,6 @@ func (s *Server) makeLoops(listeners []int) error {
 		s.loops = append(s.loops, l)
 	}
 	return nil
-}
-
-func (s *Server) clock() instant {
-	t := time.Now()
-	now := instant{mono: int64(t.Sub(s.start)), wall: t.UnixNano()}
-	if s.cfg.Ledger != nil {
-		now.boot = bootTime()
-	}
-	return now
-}
-
-// bootTime is CLOCK_BOOTTIME in ns: it goes on while the machine is suspended.
-func bootTime() int64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // it fails only for a clock that does not exist
-	return ts.Nano()
 }
 
 // Addr is the address of the data port, with the port the kernel chose.
@@ -171,7 +155,7 @@ func (s *Server) runLoop(i int, l *loop) error {
 // them off, and Run returns. It does not wait. Another call may shorten the time.
 func (s *Server) Drain(timeout time.Duration) {
 	s.draining.Store(true)
-	until := s.clock().mono + int64(timeout)
+	until := int64(time.Since(s.start) + timeout)
 	for _, l := range s.loops {
 		l.mail.post(&message{run: func(l *loop) { l.startDrain(until) }})
 	}
