@@ -143,8 +143,7 @@ func (wk Worker) writeWorker(e *exposition) {
 	if err != nil {
 		return
 	}
-	defer wk.writePeers(e)
-	defer wk.writeTenants(e)
+	defer wk.writeTenancy(e)
 	e.family("talon_rings", "gauge", "io_uring loops of this worker.")
 	e.sample("talon_rings", float64(len(rings)))
 	for _, f := range families {

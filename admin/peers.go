@@ -89,10 +89,10 @@ func (wk Worker) keys(w http.ResponseWriter, _ *http.Request) {
 }
 
 // writePeers writes the families of the peer port. There is no series for each peer: a cluster may have thousands.
-func (wk Worker) writePeers(e *exposition) {
-	if wk.Keys != nil {
+func (t *Tenancy) writePeers(e *exposition) {
+	if t.Limiter != nil {
 		worst := 0.0
-		for _, k := range wk.Keys() {
+		for _, k := range t.Keys {
 			if k.Bound > 0 {
 				worst = max(worst, float64(k.Excess)/float64(k.Bound))
 			}
@@ -100,10 +100,10 @@ func (wk Worker) writePeers(e *exposition) {
 		e.family("talon_global_excess_of_bound", "gauge", "Of the limits metered here, the most that reported use was ahead of an ideal bucket, as a share of members x local burst + rate x TTL.")
 		e.sample("talon_global_excess_of_bound", worst)
 	}
-	if wk.Peers == nil {
+	if t.Peers == nil {
 		return
 	}
-	p := wk.Peers()
+	p := t.Peers
 	connected := 0
 	for i := range p.Peers {
 		if p.Peers[i].Connected {

@@ -47,7 +47,9 @@ func TestNoPeersNoPage(t *testing.T) {
 
 func TestPeerMetrics(t *testing.T) {
 	var e exposition
-	peersWorker().writePeers(&e)
+	wk := peersWorker()
+	peers := wk.Peers()
+	(&Tenancy{Limiter: &Limiter{}, Peers: &peers, Keys: wk.Keys()}).writePeers(&e)
 	page := e.String()
 	for _, want := range []string{
 		"talon_global_excess_of_bound 0.75\n", "talon_peers 2\n", "talon_peers_connected 1\n", "talon_coordinator_trouble 0\n", "talon_coordinator_up 1\n", "talon_coordinator_enlisted 1\n", "talon_global_settled 1\n",

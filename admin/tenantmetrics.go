@@ -38,8 +38,9 @@ func sumNow(of func(*Tenant) uint64) func(*shown) float64 {
 	}
 }
 
-// writeTenants writes the families of tenants and limits. What a scrape of the page costs is bounded by the policy, what it shows by the series.
-func (wk Worker) writeTenants(e *exposition) {
+// writeTenancy writes the families of tenants, limits and peers, by one look at them. What a scrape of the page costs is bounded by the policy, what it
+// shows by the series.
+func (wk Worker) writeTenancy(e *exposition) {
 	if wk.Policy != nil {
 		wk.Policy().write(e)
 	}
@@ -47,9 +48,13 @@ func (wk Worker) writeTenants(e *exposition) {
 		return
 	}
 	t, err := wk.Tenancy()
-	if err != nil {
-		return // as with the rings: talon_up says so
+	if err == nil { // as with the rings: talon_up says so
+		wk.writeTenants(e, &t)
 	}
+	t.writePeers(e)
+}
+
+func (wk Worker) writeTenants(e *exposition, t *Tenancy) {
 	page, all := wk.series.take(t.Tenants)
 	writeAdmission(e, all)
 	for _, f := range perTenant {
@@ -82,7 +87,7 @@ func (wk Worker) writeTenants(e *exposition) {
 	e.family("talon_violators", "gauge", "Limits over their soft rate, or banned, of those that this worker meters; /api/v1/violators names them.")
 	e.sample("talon_violators", float64(len(t.violators())))
 	if t.Limiter != nil {
-		t.Limiter.write(e, &t, all)
+		t.Limiter.write(e, t, all)
 	}
 }
 

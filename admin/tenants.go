@@ -19,10 +19,13 @@ type Policy struct {
 	Stale    string    `json:"stale,omitempty"` // why the file as it is now is not in force
 }
 
-// Tenancy is what this worker knows of its tenants at one moment.
+// Tenancy is what this worker knows of its tenants, and of their limits, at one moment. Peers and Keys are what Worker's functions of these names say, by
+// the same look at the limiter: one look costs its loop time in proportion to the limits.
 type Tenancy struct {
 	Tenants []Tenant `json:"tenants"`
 	Limiter *Limiter `json:"limiter,omitempty"` // nil: there are no limits
+	Peers   *Peers   `json:"-"`                 // nil: there are none
+	Keys    []Key    `json:"-"`                 // that are metered here
 }
 
 // Tenant is one tenant: what is here now, and counters since start.

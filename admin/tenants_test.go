@@ -87,3 +87,26 @@ func TestStalePolicy(t *testing.T) {
 		t.Errorf("not in\n%s", page)
 	}
 }
+
+// TestMetricsLookOnce: a scrape asks the limiter's loop once, for each look costs it time in proportion to the limits.
+func TestMetricsLookOnce(t *testing.T) {
+	looks := 0
+	wk := testWorker()
+	wk.Tenancy = func() (Tenancy, error) {
+		looks++
+		tenancy := testTenancy()
+		tenancy.Peers = &Peers{Settled: true}
+		return tenancy, nil
+	}
+	wk.Keys = func() []Key { looks++; return nil }
+	wk.Peers = func() Peers { looks++; return Peers{} }
+	page := get(wk, "/metrics").Body.String()
+	if looks != 1 {
+		t.Errorf("%d looks at the limiter, want 1", looks)
+	}
+	for _, want := range []string{"\ntalon_violators ", "\ntalon_global_excess_of_bound ", "\ntalon_global_settled 1\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+}

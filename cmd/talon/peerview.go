@@ -12,7 +12,11 @@ import (
 // peerState is this worker's place among the others, for the admin port.
 func (w *worker) peerState() admin.Peers {
 	s := w.limiter.node.Status()
-	p := admin.Peers{Worker: string(s.Worker), Epoch: s.Epoch, Coordinator: w.conf.coordinator, Ring: s.Ring, Acts: s.Acts, Settled: s.Settled, Wire: adminWire(&s)}
+	return w.peersOf(&s)
+}
+
+func (w *worker) peersOf(s *peerwire.Status) admin.Peers {
+	p := admin.Peers{Worker: string(s.Worker), Epoch: s.Epoch, Coordinator: w.conf.coordinator, Ring: s.Ring, Acts: s.Acts, Settled: s.Settled, Wire: adminWire(s)}
 	p.Enlisted = w.cluster.enlisted()
 	if err := w.tenancy.stale(); err != nil {
 		p.Trouble, p.Away = err.Error(), errors.Is(err, coordinator.ErrAway)
@@ -49,8 +53,12 @@ func adminWire(s *peerwire.Status) admin.Wire {
 }
 
 // keyState are the limits that this worker meters, each with the bound of its excess: N x b + R x d.
-func (w *worker) keyState() (keys []admin.Key) {
+func (w *worker) keyState() []admin.Key {
 	s := w.limiter.node.Status()
+	return w.keysOf(&s)
+}
+
+func (w *worker) keysOf(s *peerwire.Status) (keys []admin.Key) {
 	p, bounds := w.tenancy.now.Load(), map[qos.Limit]int64{}
 	for i := range p.limits {
 		l := &p.limits[i]

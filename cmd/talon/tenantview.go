@@ -28,7 +28,11 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 	p, s := w.tenancy.now.Load(), w.limiter.node.Status()
 	own, limits := limiterState(&s, p)
 	own.SnapshotTTL = w.conf.snapshotTTL.Seconds()
-	t.Limiter = own
+	t.Limiter, t.Keys = own, w.keysOf(&s)
+	if w.cluster != nil {
+		peers := w.peersOf(&s)
+		t.Peers = &peers
+	}
 	stats, err := w.server.TenantStats(ringAnswer)
 	met := make(map[string]*server.TenantStats, len(stats))
 	for i := range stats {
