@@ -46,6 +46,10 @@ type Config struct {
 	// share it by their weights. 0 = no limit.
 	EgressRate int64
 
+	// Order says whose response sends its next chunk. All but sched.Fair are there
+	// to be measured against it.
+	Order sched.Order
+
 	// CopyBelow is the largest body in bytes that is read into memory behind
 	// its header and sent by one ring SEND; larger ones go through sendfile(2).
 	// At most MaxCopyBelow. 0 = DefaultCopyBelow, negative = never copy.
@@ -155,6 +159,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("anonymous-tenant: %q is no tenant's id: 1 to %d letters, digits, '.', '_' and '-'", c.AnonymousTenant, maxTenantID)
 	case c.EgressRate < 0 || c.EgressRate > sched.MaxRate:
 		return fmt.Errorf("egress-rate: %d bytes/s is outside 0..%d (0 = no limit)", c.EgressRate, int64(sched.MaxRate))
+	case c.Order < sched.Fair || c.Order > sched.FIFO:
+		return fmt.Errorf("scheduler: there is none of number %d", c.Order)
 	case c.CopyBelow > MaxCopyBelow:
 		return fmt.Errorf("copy-below: %d bytes is over the %d that a send slab holds", c.CopyBelow, MaxCopyBelow)
 	case c.TransferChunk != 0 && (c.TransferChunk < 4<<10 || c.TransferChunk > 16<<20):

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/talon-worker/talon/qos"
+	"github.com/talon-worker/talon/sched"
 )
 
 // tellOf is a story about tenants with limits. Each authenticates with the token of its own id, and may read everything.
@@ -584,5 +585,36 @@ func TestEgressRateIsSharedByWeight(t *testing.T) {
 	}
 	if part := float64(all) / (2 * rate); part < 0.97 || part > 1.02 {
 		t.Errorf("%.3f of the rate was used", part)
+	}
+}
+
+// Twenty responses of one tenant wait for a rate, then one of another. By default that has its share at once; in the order of arrival it is the last.
+func TestOrder(t *testing.T) {
+	for _, tt := range []struct {
+		order sched.Order
+		first bool // of the two tenants, the latecomer is through first
+	}{{sched.Fair, true}, {sched.RingLocal, true}, {sched.FIFO, false}} {
+		s := tellOf(t, []Tenant{{ID: "many"}, {ID: "one"}}, append(limited("many", 0, 0, 0, 0), limited("one", 0, 0, 0, 0)...), func(c *Config) {
+			c.EgressRate, c.Order = 1e6, tt.order
+		})
+		many := s.asks(60, "/o20483", "many")
+		one := s.asks(1, "/o20483", "one")
+		whole := func(clients []*simClient) (n int) {
+			for _, c := range clients {
+				if len(c.hear()) > 20483 {
+					n++
+				}
+			}
+			return n
+		}
+		for range 1000 {
+			if whole(one) == 1 {
+				break
+			}
+			s.pass(2 * time.Millisecond)
+		}
+		if n := whole(many); whole(one) != 1 || (n < 50) != tt.first {
+			t.Errorf("order %d: the latecomer has its answer when %d of the 60 before it have theirs", tt.order, n)
+		}
 	}
 }

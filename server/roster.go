@@ -41,7 +41,7 @@ func newWorker(cfg *Config, opener *origin.Opener) (*worker, error) {
 	}
 	var err error
 	w.sched, err = sched.NewWorker(sched.Config{
-		Rings: cfg.Rings, Rate: cfg.EgressRate, Chunk: max(int64(cfg.TransferChunk), sched.LeastEstimate),
+		Order: cfg.Order, Rings: cfg.Rings, Rate: cfg.EgressRate, Chunk: max(int64(cfg.TransferChunk), sched.LeastEstimate),
 		Wake: func(ring int) { w.loops[ring].mail.rouse() },
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"github.com/talon-worker/talon/policy"
+	"github.com/talon-worker/talon/sched"
 )
 
 // layer is what one kind of source says.
@@ -170,6 +171,9 @@ func (e *effective) warnings(files uint64) (found []string) {
 			found = append(found, fmt.Sprintf("%s (%s) is more than transfer-chunk (%s): %s",
 				c.name, policy.FormatSize(int64(c.value)), policy.FormatSize(int64(e.transferChunk)), c.why))
 		}
+	}
+	if e.scheduler != schedulers[sched.Fair] {
+		found = append(found, fmt.Sprintf("scheduler: %s protects no tenant from another; it is for measurements", e.scheduler))
 	}
 	if e.policy == "" && e.coordinator == "" {
 		for _, s := range e.settings() {

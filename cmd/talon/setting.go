@@ -13,6 +13,7 @@ import (
 	"github.com/talon-worker/talon/coordinator"
 	"github.com/talon-worker/talon/origin"
 	"github.com/talon-worker/talon/qos"
+	"github.com/talon-worker/talon/sched"
 	"github.com/talon-worker/talon/server"
 )
 
@@ -51,6 +52,7 @@ type serveFlags struct {
 
 	policy                                          string
 	egressRate                                      rate
+	scheduler                                       string
 	tenantWeight, tenantQueueRequests               int
 	tenantQueueBytes                                size
 	tenantQueueDeadline, tenantQueueTarget          time.Duration
@@ -85,7 +87,7 @@ func defaults() serveFlags {
 		maxConnections: server.DefaultMaxConnections, openFiles: server.DefaultOpenFiles, openFileValid: server.DefaultOpenFileValid,
 		headerTimeout: server.DefaultHeaderTimeout, idleTimeout: server.DefaultIdleTimeout,
 		minDrainRate: server.DefaultMinDrainRate, drainTimeout: 30 * time.Second,
-		tenantWeight: 1, tenantQueueRequests: server.DefaultQueueRequests, tenantQueueBytes: server.DefaultQueueBytes,
+		scheduler: schedulers[0], tenantWeight: 1, tenantQueueRequests: server.DefaultQueueRequests, tenantQueueBytes: server.DefaultQueueBytes,
 		tenantQueueDeadline: server.DefaultQueueDeadline, tenantQueueTarget: server.DefaultQueueTarget,
 		syncInterval: limits.SyncMin, snapshotTTL: limits.TTL, advance: limits.Advance, ringConfirm: limits.Confirm,
 		reportIops: int(limits.ReportIops), reportBytes: size(limits.ReportBytes), bootstrap: size(limits.BootstrapBytes),
@@ -142,6 +144,8 @@ func (f *serveFlags) settings() []setting {
 
 		{name: "egress-rate", value: &f.egressRate,
 			usage: "bytes per second that the whole worker sends, shared by its tenants by weight; 0 means no limit"},
+		{name: "scheduler", value: (*word)(&f.scheduler), check: f.checkScheduler, words: schedulers,
+			usage: "who sends next: fair shares the worker between tenants. The others are for measuring it against them and protect nobody: ring-local is fair on each ring by itself, fifo serves what was ready first"},
 		{name: "tenant-weight", value: (*number)(&f.tenantWeight), check: within(&f.tenantWeight, 1, 1000), live: true,
 			usage: "share of the worker of a tenant whose policy names none"},
 		{name: "tenant-queue-requests", value: (*number)(&f.tenantQueueRequests), check: within(&f.tenantQueueRequests, 1, 1<<20), live: true,
@@ -293,6 +297,16 @@ func (f *serveFlags) checkLevel() error {
 	return err
 }
 
+// schedulers are the values of --scheduler, by sched.Order.
+var schedulers = []string{"fair", "ring-local", "fifo"}
+
+func (f *serveFlags) checkScheduler() error {
+	if !slices.Contains(schedulers, f.scheduler) {
+		return fmt.Errorf("%q is none of %s", f.scheduler, strings.Join(schedulers, ", "))
+	}
+	return nil
+}
+
 func (f *serveFlags) checkFormat() error {
 	if !slices.Contains(logFormats, f.logFormat) {
 		return fmt.Errorf("%q is none of %s", f.logFormat, strings.Join(logFormats, ", "))
@@ -386,6 +400,7 @@ func (f *serveFlags) config() server.Config {
 		IdleTimeout:      f.idleTimeout,
 		MinDrainRate:     offWhenZero(int64(f.minDrainRate)),
 		EgressRate:       int64(f.egressRate),
+		Order:            sched.Order(slices.Index(schedulers, f.scheduler)),
 		AccessSample:     f.accessLogSample,
 	}
 }
