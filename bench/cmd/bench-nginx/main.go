@@ -3,6 +3,7 @@
 //
 //	go run ./bench/cmd/bench-nginx                                # everything, about seven minutes
 //	go run ./bench/cmd/bench-nginx --sizes 4K,64K --conns 64      # a quick look, about a minute
+//	go run ./bench/cmd/bench-nginx --policy                       # and talon with a tenant, a token and limits
 //
 // One core serves and another carries the load; see bench/README.md for how to read the tables.
 // Exit codes: 0 measured; 1 it could not run; 2 bad usage; 3 rows were refused in every round;
@@ -11,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -36,10 +38,12 @@ type options struct {
 	Args    string   `json:"talon_args"`
 	Headers []string `json:"-"` // may hold credentials
 	Copy    bool     `json:"copying_client"`
+	Policy  bool     `json:"policy"`
 
 	talon, dir, results      string
 	serverCPU, clientCPU     int
 	hygiene, strict, noWrite bool
+	tenant                   bed.Tenant // of withPolicy
 }
 
 var allServers = []string{"talon", "nginx", "nginx-nopush", "nginx-512k", "nginx-nopush-512k", "nethttp", "limit"}
@@ -75,6 +79,7 @@ func parse(args []string) (*options, error) {
 		o.Headers = append(o.Headers, v)
 		return nil
 	})
+	fs.BoolVar(&o.Policy, "policy", false, "measure talon once more, as "+withPolicy+": a tenant with a token, and limits that never bind")
 	fs.BoolVar(&o.Copy, "copy", false, "a client that copies bodies instead of discarding them")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
 	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
@@ -91,6 +96,10 @@ func parse(args []string) (*options, error) {
 	}
 	o.Sizes, o.Servers = strings.Split(*sizes, ","), strings.Split(*servers, ",")
 	o.Args = strings.TrimSpace(o.Args + " " + *extra)
+	o.tenant = bed.NewTenant("reader", farLimits)
+	if o.Policy && !slices.Contains(o.Servers, "talon") {
+		return nil, errors.New("--policy: it is compared with talon, which --servers leaves out")
+	}
 	for c := range strings.SplitSeq(*conns, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil || n < 1 {
@@ -194,6 +203,9 @@ func (o *options) exitCode(cells []*cell) int {
 		if v := c.Verdict; o.strict && v != nil && v.Word == short {
 			code = 4
 		}
+		if v := c.Policy; o.strict && v != nil && v.Word == short {
+			code = 4
+		}
 	}
 	return code
 }
@@ -210,6 +222,13 @@ func (o *options) servers(work string) (out []*bed.Server, err error) {
 			return nil, err
 		}
 		out = append(out, bed.Talon("talon", o.talon, o.Args))
+		if o.Policy {
+			s, err := o.withPolicy(work)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
 	}
 	if slices.ContainsFunc(o.Servers, isNginx) {
 		path, err := bed.Install("nginx", bed.FindNginx, "nginx-light")
@@ -239,6 +258,23 @@ func (o *options) servers(work string) (out []*bed.Server, err error) {
 	return out, nil
 }
 
+// withPolicy is the name of talon with a policy.
+const withPolicy = "talon-policy"
+
+// farLimits never bind on one core, and are charged all the same.
+const farLimits = "limits: {read_iops: {rate: 10000000/s, burst: 1000000, local_burst: 200000}, client_egress_bytes: {rate: 100GiB/s, burst: 10GiB, local_burst: 1GiB}}"
+
+// withPolicy makes that server. Its policy is in a directory of its own, which talon watches.
+func (o *options) withPolicy(work string) (*bed.Server, error) {
+	if err := os.Mkdir(filepath.Join(work, "policy"), 0o755); err != nil {
+		return nil, err
+	}
+	const file = "{work}/policy/policy.yaml"
+	s := bed.Talon(withPolicy, o.talon, o.Args+" --policy "+file)
+	s.Files = map[string]string{file: bed.Policy([]bed.Tenant{o.tenant})}
+	return s, nil
+}
+
 func isNginx(name string) bool { return strings.HasPrefix(name, "nginx") }
 
 // config is one measurement of one server.
@@ -247,6 +283,10 @@ func (o *options) config(s *bed.Server, size string, conns int) load.Config {
 	if n, _ := bed.ParseSize(size); n >= 16<<20 {
 		window *= 3 // 64 responses of 16 MiB take a quarter of a second: one window must hold several
 	}
-	return load.Config{Target: s.Target, WarmupS: o.Warmup, DurationS: window, Headers: o.Headers, Copy: o.Copy, ServerPIDs: s.PIDs,
+	headers := o.Headers
+	if s.Name == withPolicy {
+		headers = append(slices.Clip(headers), o.tenant.Header())
+	}
+	return load.Config{Target: s.Target, WarmupS: o.Warmup, DurationS: window, Headers: headers, Copy: o.Copy, ServerPIDs: s.PIDs,
 		Streams: []load.Stream{{Name: s.Name, Conns: conns, Keys: []string{"/" + size}}}}
 }

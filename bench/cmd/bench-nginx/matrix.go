@@ -25,6 +25,7 @@ type cell struct {
 	Conns   int      `json:"conns"`
 	Rows    []row    `json:"rows"`
 	Verdict *verdict `json:"verdict,omitempty"` // of talon
+	Policy  *toll    `json:"policy,omitempty"`  // what a policy costs it
 }
 
 // row is one server in a cell; its slices have an element for each round, null where it was refused.
@@ -82,7 +83,7 @@ func (m *matrix) measure(ctx context.Context, size string, conns int) (*cell, er
 			c.Rows[i].add(r)
 		}
 	}
-	c.Verdict = judge(c)
+	c.Verdict, c.Policy = judge(c), weigh(c)
 	return c, nil
 }
 

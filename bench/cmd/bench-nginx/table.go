@@ -38,6 +38,9 @@ func (c *cell) table() string {
 	if c.Verdict != nil {
 		b.WriteString("talon: " + c.Verdict.text(c.Size) + "\n")
 	}
+	if c.Policy != nil {
+		b.WriteString(withPolicy + ": " + c.Policy.text() + "\n")
+	}
 	return b.String()
 }
 
@@ -84,7 +87,11 @@ func (v *verdict) text(size string) string {
 	return s + ": " + v.Word
 }
 
-// summary is a line per cell.
+func (v *toll) text() string {
+	return fmt.Sprintf("%.3f of talon by req/s, %.3f by CPU, decided by %s; floor %.2f: %s", float64(v.RateRatio), float64(v.CPURatio), v.Basis, policyFloor, v.Word)
+}
+
+// summary is a line per cell, and one for the policy in all cells.
 func summary(cells []*cell) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-6s %5s  %-18s %6s %7s %6s %6s %-16s %5s %5s  %s\n", "size", "conns", "best nginx", "spread", "x req/s", "x CPU", "limit", "decided by",
@@ -102,6 +109,11 @@ func summary(cells []*cell) string {
 		}
 		fmt.Fprintf(&b, "%-6s %5d  %-18s %6s %7s %6s %6s %-16s %5.2f %5.2f  %s\n", c.Size, c.Conns, v.ByRate, num(float64(v.Spread)),
 			num(float64(v.RateRatio)), num(float64(v.CPURatio)), num(float64(v.Limit)), v.Basis, t.floor, t.goal, v.Word)
+	}
+	for _, c := range cells {
+		if c.Policy != nil {
+			fmt.Fprintf(&b, "%-6s %5d  %s: %s\n", c.Size, c.Conns, withPolicy, c.Policy.text())
+		}
 	}
 	return b.String()
 }

@@ -43,6 +43,38 @@ type verdict struct {
 	Word      string `json:"word"`         // "" if the size has no target or the peer is missing
 }
 
+// policyFloor is the part of its speed that talon must keep with authentication, scheduling and limits on.
+const policyFloor = 0.95
+
+// toll is what a policy costs talon in one cell. Ratios are medians of per-round ratios, of talon with a policy to talon without.
+type toll struct {
+	RateRatio ratio  `json:"rate_ratio"` // of req/s
+	CPURatio  ratio  `json:"cpu_ratio"`  // of CPU per request, the other way round: above 1 is better
+	Basis     string `json:"basis"`      // as a verdict's
+	Word      string `json:"word"`       // "" if one of the two is missing
+}
+
+// weigh compares talon with a policy with talon without; nil if they are not there.
+func weigh(c *cell) *toll {
+	t, p := c.row("talon"), c.row(withPolicy)
+	if t == nil || p == nil {
+		return nil
+	}
+	v := &toll{RateRatio: ratio(bed.Median(bed.Ratios(p.Rate, t.Rate))), CPURatio: ratio(bed.Median(bed.Ratios(t.CPU, p.CPU))), Basis: "req/s"}
+	got := float64(v.RateRatio)
+	if bed.Median(t.Busy) < busyEnough || bed.Median(p.Busy) < busyEnough {
+		v.Basis, got = "CPU per request", float64(v.CPURatio)
+	}
+	switch {
+	case math.IsNaN(got):
+	case got < policyFloor:
+		v.Word = short
+	default:
+		v.Word = pass
+	}
+	return v
+}
+
 // ratio is a number that may be missing.
 type ratio float64
 

@@ -90,6 +90,41 @@ func TestRefusedRound(t *testing.T) {
 	}
 }
 
+// With a policy talon must keep 0.95 of its speed: of its requests where both were the bottleneck, else of its CPU per request.
+func TestWeigh(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy row
+		basis  string
+		word   string
+	}{
+		{"free", fixed(withPolicy, 150, 6, 0.95), "req/s", pass},
+		{"at the floor", fixed(withPolicy, 142.5, 9, 0.95), "req/s", pass},
+		{"below it", fixed(withPolicy, 142, 6, 0.95), "req/s", short},
+		{"client bound, cheap enough", fixed(withPolicy, 100, 6.3, 0.8), "CPU per request", pass},
+		{"client bound, too dear", fixed(withPolicy, 150, 6.4, 0.8), "CPU per request", short},
+		{"never good", fixed(withPolicy, math.NaN(), 6, 0.95), "req/s", ""},
+	} {
+		c := testCell("4K", fixed("talon", 150, 6, 0.95))
+		c.Rows = append(c.Rows, tt.policy)
+		c.Policy = weigh(c)
+		if v := c.Policy; v.Basis != tt.basis || v.Word != tt.word {
+			t.Errorf("%s: %+v, want %s: %q", tt.name, v, tt.basis, tt.word)
+		}
+		if code, want := (&options{strict: true}).exitCode([]*cell{c}), map[string]int{pass: 0, short: 4, "": 3}[tt.word]; code != want {
+			t.Errorf("%s: exit %d with --strict, want %d", tt.name, code, want)
+		}
+		for _, text := range []string{c.table(), summary([]*cell{c})} {
+			if !strings.Contains(text, withPolicy+": ") {
+				t.Errorf("%s: not a word of it in\n%s", tt.name, text)
+			}
+		}
+	}
+	if weigh(testCell("4K", fixed("talon", 150, 6, 0.95))) != nil {
+		t.Error("something to weigh without a policy")
+	}
+}
+
 func TestExitCodeStrict(t *testing.T) {
 	cells := []*cell{testCell("4K", fixed("talon", 100, 10, 0.95))}
 	if code := (&options{}).exitCode(cells); code != 0 {
@@ -101,7 +136,7 @@ func TestExitCodeStrict(t *testing.T) {
 }
 
 func TestParseRefusals(t *testing.T) {
-	for _, args := range []string{"--sizes 4Q", "--conns 0", "--servers apache", "--rounds 0", "--window 0", "--client-cpu 0", "extra"} {
+	for _, args := range []string{"--sizes 4Q", "--conns 0", "--servers apache", "--rounds 0", "--window 0", "--client-cpu 0", "extra", "--policy --servers nginx"} {
 		if _, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("%s: accepted", args)
 		}
