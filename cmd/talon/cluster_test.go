@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/talon-worker/talon/qos"
 )
 
 // TestTwoWorkersKeepOneLimit: two processes under one policy file hold its number together. Each by itself would let through the whole of it.
@@ -61,6 +64,38 @@ func TestTwoWorkersKeepOneLimit(t *testing.T) {
 		}
 		if err := w.cmd.Wait(); err != nil {
 			t.Errorf("ended with %v", err)
+		}
+	}
+}
+
+// TestSettledRingsFollowEachOther: a worker writes down that a ring has settled, so that more of them than one may replace can follow each other within
+// the minute after which a file takes it for granted.
+func TestSettledRingsFollowEachOther(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	file := filepath.Join(state, "policy.yaml")
+	write := func(epoch int) {
+		t.Helper()
+		text := fmt.Sprintf("tenants: [{id: public, allow: [/]}]\nring_epoch: %d\npeers: [{id: w1, addr: \"127.0.0.1:1\"}]\n", epoch)
+		if err := os.WriteFile(file+".next", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".next", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1)
+	p := startProcess(t, dir, "--coordinator=file:"+file, "--worker-id=w1", "--peer-listen=127.0.0.1:0", "--ring-confirm=50ms")
+	for epoch := 1; epoch <= qos.MaxReplaced+2; epoch++ {
+		write(epoch)
+		for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			ledger, err := os.ReadFile(file + ".ledger.json")
+			if err == nil && strings.Contains(string(ledger), fmt.Sprintf(`"settled": %d`, epoch)) {
+				break
+			}
+			if time.Since(begin) > 20*time.Second {
+				_, _, page := get(t, p.admin+"/api/v1/peers")
+				t.Fatalf("epoch %d is not written down as settled: %v\n%s\n%s", epoch, err, ledger, page)
+			}
 		}
 	}
 }

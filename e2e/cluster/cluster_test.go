@@ -91,6 +91,6 @@ func TestEtcd(t *testing.T) {
 		t.Skip("no etcd in PATH: apt-get install etcd-server")
 	}
 	text := broken(t, "--etcd", "--workers=3", "--tenants=2", "--faults=26", "--seed=1", "--longest-pause=2s", "--patience=30s", "--strict")
-	want(t, text, "26 of 26 faults", " kill -9 of etcd,", " cut off from etcd, and compaction", " kill -9,", " kill -9 before it acknowledges", " drain", " membership flapping", " rate halved,",
+	want(t, text, "26 of 26 faults", " kill -9 of etcd,", " cut off from etcd and compacted", " kill -9,", " kill -9 before it acknowledges", " drain", " membership flapping", " rate halved,",
 		" partition", " mute", " deaf")
 }

@@ -77,7 +77,7 @@ func newCluster(ctx context.Context, o *options, files, work, client string) (c 
 		if c.etcd, err = newEtcd(work); err != nil {
 			return c, err
 		}
-		if err := c.etcd.up(); err != nil {
+		if err := errors.Join(c.etcd.up(), c.etcd.ready(ctx)); err != nil {
 			return c, err
 		}
 	}
@@ -86,11 +86,7 @@ func newCluster(ctx context.Context, o *options, files, work, client string) (c 
 			return c, err
 		}
 	}
-	for late := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) { // etcd takes its time to begin
-		if err = c.change(ctx, func(p *policy) { p.epoch++ }); err == nil || c.etcd == nil || time.Now().After(late) {
-			return c, err
-		}
-	}
+	return c, c.change(ctx, func(p *policy) { p.epoch++ })
 }
 
 // add makes a worker, which others reach through the network, as it reaches them and etcd.

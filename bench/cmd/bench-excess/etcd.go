@@ -44,6 +44,27 @@ func (e *etcd) up() (err error) {
 	return err
 }
 
+// ready waits until it answers.
+func (e *etcd) ready(ctx context.Context) error {
+	for late := time.Now().Add(30 * time.Second); ; {
+		err := e.note(ctx, new(revision))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-e.proc.Done():
+			return fmt.Errorf("etcd has ended: %v: %s", e.proc.Wait(), e.proc.Log())
+		default:
+		}
+		if ctx.Err() != nil || time.Now().After(late) {
+			return err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
 func (e *etcd) kill() {
 	if e.proc != nil {
 		syscall.Kill(-e.proc.Pid, syscall.SIGKILL)
@@ -51,13 +72,21 @@ func (e *etcd) kill() {
 	}
 }
 
+// revision is of etcd's answer to a write.
+type revision struct{ Header struct{ Revision string } }
+
+// note makes a revision that means nothing.
+func (e *etcd) note(ctx context.Context, r *revision) error {
+	return e.ask(ctx, "put", map[string]any{"key": []byte("bench"), "value": []byte(time.Now().String())}, r)
+}
+
 // compact makes a revision and forgets all before it.
 func (e *etcd) compact(ctx context.Context) error {
-	var put struct{ Header struct{ Revision string } }
-	if err := e.ask(ctx, "put", map[string]any{"key": []byte("bench"), "value": []byte(time.Now().String())}, &put); err != nil {
+	var r revision
+	if err := e.note(ctx, &r); err != nil {
 		return err
 	}
-	return e.ask(ctx, "compaction", map[string]any{"revision": put.Header.Revision, "physical": true}, &struct{}{})
+	return e.ask(ctx, "compaction", map[string]any{"revision": r.Header.Revision, "physical": true}, &struct{}{})
 }
 
 // ask uses etcd's JSON gateway: no client library is linked for two calls.

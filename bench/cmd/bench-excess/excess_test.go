@@ -66,6 +66,9 @@ func TestPlan(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
+	if _, err := parse([]string{"--etcd", "--only", strings.Join(kindNames[:], ",")}); err != nil {
+		t.Error(err)
+	}
 	o := &options{Only: []string{"drain", "kill -9 of etcd"}}
 	if got := o.kinds(); !slices.Equal(got, []kind{drained}) {
 		t.Errorf("%v", got)

@@ -56,7 +56,7 @@ func (c *cluster) carryOut(ctx context.Context, f fault) error {
 		return c.halve(ctx, f.Tenant, f.Hold)
 	case noEtcd:
 		c.etcd.kill()
-		return errors.Join(pause(ctx, f.Hold), c.etcd.up())
+		return errors.Join(pause(ctx, f.Hold), c.etcd.up(), c.etcd.ready(ctx))
 	case compacted:
 		return c.compact(ctx, f)
 	case stopped:

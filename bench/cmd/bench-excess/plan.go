@@ -30,7 +30,7 @@ const (
 )
 
 var kindNames = [numKinds]string{"kill -9", "kill -9 before it acknowledges", "SIGSTOP", "drain", "membership flapping", "rate halved", "partition", "mute", "deaf", "delay",
-	"connections cut", "kill -9 of etcd", "cut off from etcd, and compaction"}
+	"connections cut", "kill -9 of etcd", "cut off from etcd and compacted"}
 
 func (k kind) String() string { return kindNames[k] }
 
