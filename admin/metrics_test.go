@@ -113,6 +113,13 @@ func checkExposition(t *testing.T, page string) {
 // clusterWorker is a worker of a cluster: it shows every family that there is.
 func clusterWorker() Worker {
 	w, peers := testWorker(), peersWorker()
+	alone := w.Tenancy
+	w.Tenancy = func() (Tenancy, error) {
+		t, err := alone()
+		p := peers.Peers()
+		t.Peers, t.Keys = &p, peers.Keys()
+		return t, err
+	}
 	w.Peers, w.Keys = peers.Peers, peers.Keys
 	return w
 }
