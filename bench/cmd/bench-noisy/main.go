@@ -2,14 +2,18 @@
 // weights 1, 2 and 4 beside one with 512 connections, on a worker with a ring on every core whose egress rate binds.
 // Each arm is a talon of its own; they are measured in interleaved rounds:
 //
-//	fair      tenants, weights and --egress-rate
-//	no-rate   the same without --egress-rate: fair only given where the connections landed
-//	blind     all tokens belong to one tenant, so that the worker cannot tell the tenants apart
+//	fair             tenants, weights and --egress-rate
+//	ring-local       the same with --scheduler ring-local: fair on each ring, one bucket for all of them
+//	fifo             ... with --scheduler fifo: what was ready first is served first, whoever's it is
+//	blind            all tokens belong to one tenant, so that the worker cannot tell the tenants apart
+//	fair, no rate    the first three without --egress-rate: fair only given where the connections landed
+//	ring-local, no rate
+//	fifo, no rate
 //
 // First the capacity of this machine is measured, then the rate is set to a share of it. The figures go to
 // bench/results as text, JSON and a picture (SVG).
 //
-//	go run ./bench/cmd/bench-noisy                        # about two minutes
+//	go run ./bench/cmd/bench-noisy                        # about five minutes
 //	go run ./bench/cmd/bench-noisy --rounds 1 --window 2  # a look
 //
 // Exit codes: 0 measured; 1 it could not run; 2 bad usage; 4 with --strict, a bound was missed.

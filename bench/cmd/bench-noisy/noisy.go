@@ -90,14 +90,15 @@ func (n *noisy) up(ctx context.Context, s *bed.Server) error {
 // prepare measures the capacity and starts the arms.
 func (n *noisy) prepare(ctx context.Context) error {
 	each := parties(n.tenants)
-	open := n.server("no-rate", bed.Policy(each))
-	n.arms = []*arm{{Name: "no-rate", srv: open}}
-	if err := n.up(ctx, open); err != nil {
-		return err
+	n.arms = n.openArms(bed.Policy(each))
+	for _, a := range n.arms {
+		if err := n.up(ctx, a.srv); err != nil {
+			return err
+		}
 	}
 	// With the small objects that the victim waits for: they cost most per byte, and a rate of which the machine can carry that share for large ones
 	// alone would leave it saturated with these.
-	res, err := n.client.Measure(ctx, n.backlogged(open, smallKey))
+	res, err := n.client.Measure(ctx, n.backlogged(n.arms[0].srv, smallKey))
 	if err != nil {
 		return err
 	}
@@ -108,17 +109,34 @@ func (n *noisy) prepare(ctx context.Context) error {
 	if n.o.Rate > 0 {
 		n.rate = n.o.Rate
 	}
-	egress := fmt.Sprintf("--egress-rate=%d/s", n.rate)
-	fair := &arm{Name: "fair", Rate: true, srv: n.server("fair", bed.Policy(each), egress)}
-	all := n.tenants[0].Fields
-	blind := &arm{Name: "blind", Rate: true, srv: n.server("blind", bed.PolicyOfOne("everybody", all, each), egress)}
-	n.arms = []*arm{fair, n.arms[0], blind}
-	for _, a := range []*arm{fair, blind} {
+	bound := n.boundArms(bed.Policy(each), bed.PolicyOfOne("everybody", n.tenants[0].Fields, each))
+	n.arms = append(bound, n.arms...)
+	for _, a := range bound {
 		if err := n.up(ctx, a.srv); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// schedulers are what is compared, the one that is meant to be used first.
+var schedulers = []string{"fair", "ring-local", "fifo"}
+
+// openArms have no rate.
+func (n *noisy) openArms(policy string) (arms []*arm) {
+	for _, s := range schedulers {
+		arms = append(arms, &arm{Name: s + ", no rate", srv: n.server(s+"-open", policy, "--scheduler="+s)})
+	}
+	return arms
+}
+
+// boundArms have one; the last cannot tell tenants apart.
+func (n *noisy) boundArms(policy, ofOne string) (arms []*arm) {
+	egress := fmt.Sprintf("--egress-rate=%d/s", n.rate)
+	for _, s := range schedulers {
+		arms = append(arms, &arm{Name: s, Rate: true, srv: n.server(s, policy, "--scheduler="+s, egress)})
+	}
+	return append(arms, &arm{Name: "blind", Rate: true, srv: n.server("blind", ofOne, egress)})
 }
 
 // backlogged has every tenant ask for more than its share on all of its connections.

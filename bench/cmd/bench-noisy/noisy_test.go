@@ -67,3 +67,33 @@ func TestParseRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// Every scheduler has an arm with the rate and one without, and differs from the others in nothing else.
+func TestArms(t *testing.T) {
+	n := &noisy{o: &options{talon: "talon", Rings: 2}, rate: 1 << 30}
+	got := map[string]string{}
+	for _, a := range append(n.boundArms("each", "one"), n.openArms("each")...) {
+		line := strings.Join(a.srv.Argv, " ")
+		if strings.Contains(line, "--egress-rate=1073741824/s") != a.Rate || len(a.srv.Files) != 1 {
+			t.Errorf("%s: %s", a.Name, line)
+		}
+		for _, policy := range a.srv.Files {
+			if (policy == "one") != (a.Name == "blind") {
+				t.Errorf("%s has the policy %q", a.Name, policy)
+			}
+		}
+		_, got[a.Name], _ = strings.Cut(line, "--scheduler=")
+	}
+	want := map[string]string{"fair": "fair", "ring-local": "ring-local", "fifo": "fifo", "blind": ""}
+	for name, scheduler := range want {
+		if of, _, _ := strings.Cut(got[name], " "); of != scheduler {
+			t.Errorf("%s runs %q", name, of)
+		}
+		if name != "blind" && got[name+", no rate"] != scheduler {
+			t.Errorf("%s, no rate runs %q", name, got[name+", no rate"])
+		}
+	}
+	if len(got) != 7 {
+		t.Errorf("%d arms, want 7", len(got))
+	}
+}

@@ -93,11 +93,11 @@ func (a *arm) errors() (n int64) {
 
 func (n *noisy) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-8s %14s %14s %10s %8s %6s %12s %12s %7s %7s\n", "arm", "min/max 1s", "min/max 100ms", "MB/s", "of rate", "cores", "alone p99 us",
+	fmt.Fprintf(&b, "\n%-19s %14s %14s %10s %8s %6s %12s %12s %7s %7s\n", "arm", "min/max 1s", "min/max 100ms", "MB/s", "of rate", "cores", "alone p99 us",
 		"beside p99", "ratio", "errors")
 	for _, a := range n.arms {
 		alone, beside, ratio := a.wait()
-		fmt.Fprintf(&b, "%-8s %14.3f %14.3f %10.0f %8s %6.2f %12.0f %12.0f %7.2f %7d\n", a.Name, a.second(), a.tenth(), a.total()/1e6,
+		fmt.Fprintf(&b, "%-19s %14.3f %14.3f %10.0f %8s %6.2f %12.0f %12.0f %7.2f %7d\n", a.Name, a.second(), a.tenth(), a.total()/1e6,
 			n.ofRate(a), a.busy(), alone, beside, ratio, a.errors())
 	}
 	return b.String()
@@ -123,8 +123,8 @@ func (n *noisy) verdict() string {
 		word = "PASS"
 	}
 	_, _, ratio := n.fair().wait()
-	return fmt.Sprintf("fair: worst second %.3f of an equal share (at least %.2f), victim's p99 %.2fx of alone (at most %.1f); blind: %.3f: %s\n",
-		n.fair().second(), wantRatio, ratio, wantWait, n.arms[len(n.arms)-1].second(), word)
+	return fmt.Sprintf("fair: worst second %.3f of an equal share (at least %.2f), victim's p99 %.2fx of alone (at most %.1f); ring-local: %.3f, fifo: %.3f: %s\n",
+		n.fair().second(), wantRatio, ratio, wantWait, n.arms[1].second(), n.arms[2].second(), word)
 }
 
 // charts draw the last round: what each tenant got, by arm.

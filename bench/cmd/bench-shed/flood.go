@@ -28,7 +28,7 @@ type reader struct {
 	share float64 // of what it got in a closed loop before the rounds; 0: it stays in a closed loop
 }
 
-var readers = []reader{{"tenth", 0.1}, {"half", 0.5}, {"closed", 0}}
+var readers = []reader{{"tenth", 0.1}, {"quarter", 0.25}, {"closed", 0}}
 
 var scenes = []scene{{"alone", 0, false}, {"elsewhere", aggressorConns, true}, {"64 conns", aggressorConns, false}, {"2048 conns", 2048, false}}
 
@@ -142,7 +142,7 @@ func (f *flood) report(ctx context.Context) error {
 	}
 	f.capacity = res.Streams[0].Rate
 	text := fmt.Sprintf("%sserver on core %d, clients on core %d, the victim's raised over the aggressor's; %d rounds of %gs after %gs; aggressor asks for %.0f req/s, nearly all of which are over its limit; "+
-		"victim: a tenth and half of %.0f req/s on %d connections, or in a closed loop on %d; 4 KiB objects\n",
+		"victim: a tenth and a quarter of %.0f req/s on %d connections, or in a closed loop on %d; 4 KiB objects\n",
 		sheet, f.o.serverCPU, f.o.clientCPU, f.o.Rounds, f.o.Window, f.o.Warmup, f.o.Flood, f.capacity, 4*victimConns, victimConns)
 	fmt.Print(text)
 	for round := range f.o.Rounds {
