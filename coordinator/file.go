@@ -215,6 +215,9 @@ func (f *File) Save(_ context.Context, old Book, c Change, by string) (generatio
 		if err != nil {
 			return false, err
 		}
+		if _, _, err := Split(f.path, out); err != nil { // what nobody could read back, as a file without any tenant, is not written
+			return false, fmt.Errorf("the policy would be none, and was not changed: %w", err)
+		}
 		if err := replaceFile(f.path, out, f.mode()); err != nil {
 			return false, err
 		}

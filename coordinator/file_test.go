@@ -309,6 +309,25 @@ func TestFileEditedMeanwhile(t *testing.T) {
 	}
 }
 
+// A change after which nobody could read the file is refused: the removal of its last tenant was not, and no command could read the policy any more.
+func TestFileIsNeverWrittenUnreadable(t *testing.T) {
+	f, _ := fileAt(t, "tenants: [{id: a}]\n"+peers)
+	old, err := f.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(f.path)
+	if _, err := f.Save(t.Context(), old, Change{Remove: []string{"tenant/a"}}, "me"); err == nil || !strings.Contains(err.Error(), "was not changed") {
+		t.Errorf("got %v", err)
+	}
+	if after, _ := os.ReadFile(f.path); string(after) != string(before) {
+		t.Errorf("the file was changed:\n%s", after)
+	}
+	if now, err := f.Load(t.Context()); err != nil || now.Generation != old.Generation {
+		t.Errorf("generation %d, %v", now.Generation, err)
+	}
+}
+
 // Follow sees a change without being asked, and ends.
 func TestFileFollow(t *testing.T) {
 	f, _ := fileAt(t, start)
