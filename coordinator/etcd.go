@@ -138,12 +138,17 @@ func ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, longestAsk)
 }
 
+// silent is an error of a cluster that has not answered to what was asked.
+func (e *Etcd) silent(err error, what string) error {
+	return away{fmt.Errorf("etcd at %s: %s: %w", strings.Join(e.cfg.Endpoints, ","), what, err)}
+}
+
 // probe asks whether the cluster answers.
 func (e *Etcd) probe(ctx context.Context) error {
 	ctx, cancel := ask(ctx)
 	defer cancel()
 	if _, err := e.client.Get(ctx, e.key(headKey), clientv3.WithCountOnly()); err != nil {
-		return away{fmt.Errorf("etcd: no answer from %s: %w", strings.Join(e.cfg.Endpoints, ","), err)}
+		return e.silent(err, "looking whether it answers")
 	}
 	return nil
 }
@@ -175,7 +180,7 @@ func (e *Etcd) read(ctx context.Context) (*contents, error) {
 	for _, to := range []string{e.key(historyPrefix), clientv3.GetPrefixRangeEnd(e.key(""))} {
 		resp, err := e.client.Get(ctx, from, append(opts, clientv3.WithRange(to))...)
 		if err != nil {
-			return nil, away{fmt.Errorf("etcd: reading %s: %w", e.cfg.Prefix, err)}
+			return nil, e.silent(err, "reading "+e.cfg.Prefix)
 		}
 		if c.revision == 0 {
 			c.revision = resp.Header.Revision

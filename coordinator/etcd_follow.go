@@ -88,7 +88,7 @@ func (f *follower) round(ctx context.Context) error {
 			case errors.Is(err, rpctypes.ErrCompacted):
 				return nil // what lies between is gone: read everything
 			case err != nil:
-				return away{fmt.Errorf("etcd: the watch has ended: %w", err)}
+				return f.e.silent(err, "the watch has ended")
 			}
 			if err := f.events(c, resp.Events); err != nil {
 				return err

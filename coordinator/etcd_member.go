@@ -93,11 +93,11 @@ func (e *Etcd) register(ctx context.Context, id qos.WorkerID, w worker, what ...
 	defer cancel()
 	grant, err := e.client.Grant(ctx, int64(e.cfg.Lease/time.Second))
 	if err != nil {
-		return 0, 0, away{fmt.Errorf("etcd: a lease for worker %s: %w", id, err)}
+		return 0, 0, e.silent(err, "a lease for worker "+string(id))
 	}
 	put, err := e.client.Txn(ctx).If(what...).Then(clientv3.OpPut(e.key(workerPrefix+string(id)), encode(w), clientv3.WithLease(grant.ID))).Commit()
 	if err != nil {
-		return 0, 0, away{fmt.Errorf("etcd: enlisting worker %s: %w", id, err)}
+		return 0, 0, e.silent(err, "enlisting worker "+string(id))
 	}
 	if !put.Succeeded {
 		return 0, 0, fmt.Errorf("etcd: enlisting worker %s: %w", id, errRaced)
@@ -147,9 +147,9 @@ func (e *Etcd) renew(ctx context.Context, id qos.WorkerID) error {
 	get, gerr := e.client.Get(short, e.key(workerPrefix+string(id)))
 	if gerr != nil {
 		if lease == 0 {
-			return away{fmt.Errorf("etcd: worker %s has begun with the policy and the ring that it kept, and has not enlisted since: %w", id, gerr)}
+			return e.silent(gerr, fmt.Sprintf("worker %s has begun with the policy and the ring that it kept, and has not enlisted since", id))
 		}
-		return away{fmt.Errorf("etcd: renewing the lease of worker %s: %w", id, gerr)}
+		return e.silent(gerr, "renewing the lease of worker "+string(id))
 	}
 	seen := int64(0)
 	if len(get.Kvs) > 0 {

@@ -276,7 +276,8 @@ func (c *cluster) apply(s coordinator.State) {
 	}
 }
 
-// failed takes what is wrong with the coordinator in one dealing with it, or nil. A cluster that is away says so now in one way, now in another: the first is logged.
+// failed takes what is wrong with the coordinator in one dealing with it, or nil. That a cluster is away shows in all of them, now in one way, now in another: the first
+// is logged.
 func (c *cluster) failed(in dealing) func(error) {
 	return func(err error) {
 		if err == nil {
@@ -285,8 +286,8 @@ func (c *cluster) failed(in dealing) func(error) {
 			}
 			return
 		}
-		was := c.wrong[in].Swap(&err)
-		if was == nil || (*was).Error() != err.Error() && !(errors.Is(*was, coordinator.ErrAway) && errors.Is(err, coordinator.ErrAway)) {
+		known := errors.Is(err, coordinator.ErrAway) && errors.Is(c.doubt(), coordinator.ErrAway)
+		if was := c.wrong[in].Swap(&err); !known && (was == nil || (*was).Error() != err.Error()) {
 			c.w.log.Warn("the coordinator: what it said last stays in force", "coordinator", c.w.conf.coordinator, "error", err)
 		}
 	}

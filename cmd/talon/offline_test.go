@@ -194,7 +194,7 @@ func TestStartWithoutEtcd(t *testing.T) {
 				t.Errorf("w%d: %+v, and etcd is away", i+1, at)
 			}
 			_, _, page := get(t, w.admin+"/readyz?verbose")
-			mustContain(t, string(page), "[!] policy: number 1 stays in force: etcd:")
+			mustContain(t, string(page), "[!] policy: number 1 stays in force: etcd at ")
 			_, _, page = get(t, w.admin+"/metrics")
 			mustContain(t, string(page), "\ntalon_coordinator_enlisted 0\n")
 			mustContain(t, string(page), "\ntalon_coordinator_up 0\n")
