@@ -80,7 +80,7 @@ func want(t *testing.T, text string, all ...string) {
 // Four workers and two tenants under a policy file: killed and restarted at the same address, stopped, drained, left out of the ring and taken in again, cut off
 // and late, the owners too, and rates cut in half.
 func TestFile(t *testing.T) {
-	text := broken(t, "--workers=4", "--tenants=2", "--faults=44", "--seed=1", "--longest-pause=2s", "--patience=30s", "--strict")
+	text := broken(t, "--workers=4", "--tenants=2", "--faults=44", "--seed=1", "--longest-pause=10s", "--patience=30s", "--strict")
 	want(t, text, "44 of 44 faults", " kill -9,", " kill -9 of the owner,", " kill -9 before it acknowledges", " SIGSTOP", " drain", " membership flapping", " rate halved,",
 		" partition", " mute", " deaf", " delay", " connections cut")
 }
@@ -90,7 +90,7 @@ func TestEtcd(t *testing.T) {
 	if _, err := exec.LookPath("etcd"); err != nil {
 		t.Skip("no etcd in PATH: apt-get install etcd-server")
 	}
-	text := broken(t, "--etcd", "--workers=3", "--tenants=2", "--faults=26", "--seed=1", "--longest-pause=2s", "--patience=30s", "--strict")
+	text := broken(t, "--etcd", "--workers=3", "--tenants=2", "--faults=26", "--seed=1", "--longest-pause=10s", "--patience=30s", "--strict")
 	want(t, text, "26 of 26 faults", " kill -9 of etcd,", " cut off from etcd and compacted", " kill -9,", " kill -9 before it acknowledges", " drain", " membership flapping", " rate halved,",
 		" partition", " mute", " deaf")
 }
