@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-flood bench-excess bench-gubernator cluster cluster-faults clean
+.PHONY: help build run test race faults lint check long fuzz mutants docs test-giouring test-nobody torture bench-nginx bench-cold bench-attack bench-noisy bench-shed bench-flood bench-excess bench-gubernator bench-peers cluster cluster-faults clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-16s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ bench-excess: ## how well several workers keep one limit; --faults breaks them m
 
 bench-gubernator: ## six workers and six peers of gubernator under one offered load; downloads and compiles gubernator first
 	$(GO) run ./bench/cmd/bench-gubernator $(BENCHFLAGS)
+
+bench-peers: ## one worker beside peers that are dead, stopped, slow or flooding; root
+	$(GO) run ./bench/cmd/bench-peers $(BENCHFLAGS)
 
 bench-attack: ## well-behaved readers while 5,000, 1,000, 20,000 others attack; root
 	$(GO) run ./bench/cmd/bench-attack $(BENCHFLAGS)
