@@ -81,7 +81,7 @@ var mutants = []mutant{
 	}, {
 		name: "two owners both grant", file: "owner.go",
 		old: "return o.ring != 0 && now < o.until", new: "return o.ring != 0",
-		tests: "TestOwnershipGates",
+		tests: "TestOwnershipGates TestTheFirstKeyIsConfirmedWithinARoundTrip TestSeeds",
 	}, {
 		name: "no wait for the old owner", file: "owner.go",
 		old: "	if o.settled == never || !o.owns(u.Key.Limit()) {", new: "	if !o.owns(u.Key.Limit()) {",
@@ -218,6 +218,34 @@ var mutants = []mutant{
 		name: "restarted voter counts at once", file: "voters.go",
 		old: "	if !h.noted || a.VoterEpoch > h.life {", new: "	if !h.noted {",
 		tests: "TestAVoterThatWasStartedAgainCountsAnew",
+	}, {
+		name: "silent though it owns", file: "voters.go",
+		old: "	chased := t.chased(h)\n	switch {\n", new: "	chased := t.chased(h)\n	use = false\n	switch {\n",
+		tests: "TestTheFirstKeyIsConfirmedWithinARoundTrip TestSeeds",
+	}, {
+		name: "silent owner not woken by a report", file: "owner.go",
+		old: "			o.use(now)\n		}\n		return nil, NotOwner\n", new: "		}\n		return nil, NotOwner\n",
+		tests: "TestTheFirstKeyIsConfirmedWithinARoundTrip TestSeeds",
+	}, {
+		name: "silent owner not woken by a hand-over", file: "handover.go",
+		old: "	o.use(now) // whoever", new: "	// whoever",
+		tests: "TestAHandOverWakesASilentOwner",
+	}, {
+		name: "silent before it is noted", file: "voters.go",
+		old: "	case !noted && !h.knows():\n", new: "	case !noted && !h.knows() && use:\n",
+		tests: "TestASilentMemberIsNotedByAMajority",
+	}, {
+		name: "never silent", file: "voters.go",
+		old: "	case use:\n		return h.sent + t.confirm/2\n", new: "	case use || noted:\n		return h.sent + t.confirm/2\n",
+		tests: "TestAMemberThatOwnsNothingAsksNobody sim.TestDeliveryAndCost",
+	}, {
+		name: "a confirmation outlasts silence", file: "voters.go",
+		old: "asked[len(asked)-majority] + t.confirm; until", new: "asked[len(asked)-majority] + 50*t.confirm; until",
+		tests: "TestConfirmationCountsFromTheAsking TestNeverTwoOwnersInRandomElections TestTheFirstKeyIsConfirmedWithinARoundTrip",
+	}, {
+		name: "restarted voter not asked by the silent", file: "voters.go",
+		old: "			h.ever = h.ever && h.knows()\n", new: "",
+		tests: "TestARestartedVoterIsAskedAtOnce",
 	}, {
 		name: "early reports in each round trip", file: "reporter.go",
 		old: "	return rep.earlyFrom\n", new: "	return rep.sentAt + int64(r.cfg.SyncMin)/4\n",
