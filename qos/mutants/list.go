@@ -89,7 +89,7 @@ var mutants = []mutant{
 	}, {
 		name: "confirmation by less than a majority", file: "ring.go",
 		old: "func (v Voting) majority() int { return len(v.Voters)/2 + 1 }", new: "func (v Voting) majority() int { return max(len(v.Voters)/2, 1) }",
-		tests: "TestNeverTwoOwnersInRandomElections TestConfirmationCountsFromTheAsking",
+		tests: "TestTwoIncarnationsNeverBothActInAnySplit TestConfirmationCountsFromTheAsking",
 	}, {
 		name: "confirmation by any voter", file: "voters.go",
 		old: "	majority := t.ring.Voting().majority()\n", new: "	majority := 1\n",
