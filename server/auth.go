@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 )
 
 // TenantContext is a request's verified tenant. Its field is private and
@@ -97,19 +99,29 @@ func parseCredential(b []byte) (id, secret []byte, ok bool) {
 	for len(b) > 0 && b[0] == ' ' {
 		b = b[1:]
 	}
-	dot := -1
-	for i, c := range b {
-		switch {
-		case c <= ' ' || c >= 0x7f:
-			return nil, nil, false
-		case c == '.' && dot < 0:
-			dot = i
-		}
-	}
-	if dot < 1 || dot > maxTokenID || len(b)-dot-1 < 1 || len(b)-dot-1 > maxSecret {
+	dot := bytes.IndexByte(b, '.')
+	if dot < 1 || dot > maxTokenID || len(b)-dot-1 < 1 || len(b)-dot-1 > maxSecret || !visible(b) {
 		return nil, nil, false
 	}
 	return b[:dot], b[dot+1:], true
+}
+
+// visible reports whether all bytes are visible ASCII characters ('!' to '~').
+func visible(b []byte) bool {
+	if len(b) < 8 {
+		for _, c := range b {
+			if c <= ' ' || c >= 0x7f {
+				return false
+			}
+		}
+		return true
+	}
+	var bad uint64
+	for i := 0; i < len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[min(i, len(b)-8):])
+		bad |= below(w, '!')&^w | above(w, '~') | w
+	}
+	return bad&laneHighs == 0
 }
 
 // allows reports whether the tenant may read the object of a key.

@@ -241,3 +241,22 @@ func BenchmarkAuthenticate(b *testing.B) {
 		})
 	}
 }
+
+// TestVisible: every byte value at every place of words and parts of words, against the definition.
+func TestVisible(t *testing.T) {
+	for n := range 20 {
+		b := bytes.Repeat([]byte("~"), n)
+		if !visible(b) {
+			t.Errorf("%q is not visible", b)
+		}
+		for i := range n {
+			for c := range 256 {
+				b[i] = byte(c)
+				if want := c >= '!' && c <= '~'; visible(b) != want {
+					t.Errorf("%q: %v, want %v", b, !want, want)
+				}
+			}
+			b[i] = '!'
+		}
+	}
+}
