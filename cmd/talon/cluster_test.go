@@ -18,7 +18,7 @@ import (
 
 // TestTwoWorkersKeepOneLimit: two processes under one policy file hold its number together. Each by itself would let through the whole of it.
 func TestTwoWorkersKeepOneLimit(t *testing.T) {
-	const rate, burst, local, ttl, size = 8 << 20, 1 << 20, 512 << 10, 0.2, 10 << 20
+	const rate, burst, local, ttl, size = 8 << 20, 1 << 20, 512 << 10, 0.25, 10 << 20
 	dir, state := t.TempDir(), t.TempDir()
 	object(t, dir, "x", size)
 	addrs := make([]string, 2)
@@ -38,7 +38,7 @@ func TestTwoWorkersKeepOneLimit(t *testing.T) {
 	}
 	workers := make([]*process, 2)
 	for i := range workers {
-		workers[i] = startProcess(t, dir, "--coordinator=file:"+file, fmt.Sprintf("--worker-id=w%d", i+1), "--peer-listen="+addrs[i], "--snapshot-ttl=200ms")
+		workers[i] = startProcess(t, dir, "--coordinator=file:"+file, fmt.Sprintf("--worker-id=w%d", i+1), "--peer-listen="+addrs[i], "--snapshot-ttl=250ms")
 	}
 	begin := time.Now()
 	var both sync.WaitGroup
@@ -58,6 +58,8 @@ func TestTwoWorkersKeepOneLimit(t *testing.T) {
 	_, _, page := get(t, workers[0].admin+"/api/v1/peers")
 	mustContain(t, string(page), `"id": "w2"`)
 	mustContain(t, string(page), `"connected": true`)
+	_, _, page = get(t, workers[0].admin+"/metrics")
+	mustContain(t, string(page), "\ntalon_global_snapshot_ttl_seconds 0.25\n")
 	for _, w := range workers {
 		if err := w.cmd.Process.Signal(unix.SIGTERM); err != nil {
 			t.Fatal(err)

@@ -23,6 +23,14 @@ type limiter struct {
 // alone is the name of a worker that no policy names as a peer.
 const alone = "alone"
 
+// limits are the settings of the limiter: as configured with a coordinator, those of a worker that is alone without.
+func (w *worker) limits() qos.Config {
+	if w.cluster == nil {
+		return w.conf.limits().Alone()
+	}
+	return w.conf.limits()
+}
+
 // newLimiter makes the limiter of a worker that has these rings and begins with this policy. changed is called when rings may charge what they could not.
 func newLimiter(cfg qos.Config, rings int, first *inForce, w *worker) (*limiter, error) {
 	ledger, err := qos.NewLedger(cfg, rings)
@@ -98,7 +106,7 @@ func (w *worker) openPolicy() error {
 		return found
 	}
 	first := t.now.Load()
-	l, err := newLimiter(w.conf.limits().Alone(), ringCount(w.conf.rings), first, w)
+	l, err := newLimiter(w.limits(), ringCount(w.conf.rings), first, w)
 	if err != nil {
 		return err
 	}

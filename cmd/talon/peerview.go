@@ -59,11 +59,11 @@ func (w *worker) keyState() []admin.Key {
 }
 
 func (w *worker) keysOf(s *peerwire.Status) (keys []admin.Key) {
-	p, bounds := w.tenancy.now.Load(), map[qos.Limit]int64{}
+	p, bounds, ttl := w.tenancy.now.Load(), map[qos.Limit]int64{}, w.limits().TTL.Seconds()
 	for i := range p.limits {
 		l := &p.limits[i]
 		if l.Limits() {
-			bounds[l.Limit()] = int64(len(s.Members))*l.LocalBurst + int64(float64(l.Rate)*w.conf.snapshotTTL.Seconds())
+			bounds[l.Limit()] = int64(len(s.Members))*l.LocalBurst + int64(float64(l.Rate)*ttl)
 		}
 	}
 	for i := range s.Owned {

@@ -191,7 +191,7 @@ func TestLimitIsKept(t *testing.T) {
 	if one.Requests != 1 || one.SentBytes != uint64(len(want)) || one.Throttled <= 0 || len(one.Denied) != 0 {
 		t.Errorf("counted: %s", page)
 	}
-	if tenancy.Limiter == nil || !tenancy.Limiter.Alone || tenancy.Limiter.Worker != alone {
+	if tenancy.Limiter == nil || !tenancy.Limiter.Alone || tenancy.Limiter.Worker != alone || tenancy.Limiter.SnapshotTTL != 0.2 {
 		t.Errorf("limiter: %s", page)
 	}
 	_, _, page = get(t, g.admin+"/metrics")

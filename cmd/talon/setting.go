@@ -168,7 +168,7 @@ func (f *serveFlags) settings() []setting {
 		{name: "report-bytes", value: &f.reportBytes,
 			usage: "bytes after which a report goes out early"},
 		{name: "snapshot-ttl", value: (*span)(&f.snapshotTTL),
-			usage: "how long a worker may act on what it has last heard from a limit's owner: the d of the bound N x b + R x d"},
+			usage: "how long a worker may act on what it has last heard from a limit's owner: the d of the bound N x b + R x d; a worker without a coordinator uses 200ms if this is less"},
 		{name: "advance", value: (*span)(&f.advance),
 			usage: "how much of the refill to come an owner grants, at most the snapshot TTL"},
 		{name: "bootstrap", value: &f.bootstrap,

@@ -27,7 +27,7 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 	}
 	p, s := w.tenancy.now.Load(), w.limiter.node.Status()
 	own, limits := limiterState(&s, p)
-	own.SnapshotTTL = w.conf.snapshotTTL.Seconds()
+	own.SnapshotTTL = w.limits().TTL.Seconds()
 	t.Limiter, t.Keys = own, w.keysOf(&s)
 	if w.cluster != nil {
 		peers := w.peersOf(&s)
