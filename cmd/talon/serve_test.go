@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/talon-worker/talon/qos"
+	"github.com/talon-worker/talon/sched"
 	"github.com/talon-worker/talon/server"
 )
 
@@ -29,13 +30,13 @@ func TestFlagsReachConfig(t *testing.T) {
 	f := parsed(t, "--listen=127.0.0.1:1", "--rings=3", "--anonymous-tenant=alice",
 		"--copy-below=8KiB", "--transfer-chunk=1MiB", "--notsent-lowat=64KiB", "--sndbuf=256KiB", "--residency-probe=false",
 		"--max-connections=7", "--open-files=8", "--open-file-valid=9s", "--header-timeout=10s", "--idle-timeout=11s",
-		"--min-drain-rate=12KiB/s", "--egress-rate=13MiB/s", "--access-log-sample=14")
+		"--min-drain-rate=12KiB/s", "--egress-rate=13MiB/s", "--scheduler=fifo", "--access-log-sample=14")
 	want := server.Config{
 		Listen: "127.0.0.1:1", Rings: 3, AnonymousTenant: "alice",
 		CopyBelow: 8 << 10, TransferChunk: 1 << 20, NotSentLowat: 64 << 10, SendBuffer: 256 << 10, NoResidencyProbe: true,
 		MaxConnections: 7, OpenFiles: 8, OpenFileValid: 9 * time.Second,
 		HeaderTimeout: 10 * time.Second, IdleTimeout: 11 * time.Second,
-		MinDrainRate: 12 << 10, EgressRate: 13 << 20, AccessSample: 14,
+		MinDrainRate: 12 << 10, EgressRate: 13 << 20, Order: sched.FIFO, AccessSample: 14,
 	}
 	if got := f.config(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
