@@ -22,6 +22,7 @@ type checks struct {
 	least   [][]float64 // and the least and most since
 	most    [][]float64 //
 	hungry  []int64     // by tenant: since when it has been backlogged and not served; 0: it is not
+	until   []int64     // by tenant: until when its own limit has made it sleep, which is no hunger
 	unfair  bool        // the end has come, or something was done that voids fairness for this run
 	ledger  []charge    // every charge in the bucket
 	open    []int       // by connection: its charge in the ledger; none: nothing
@@ -42,7 +43,7 @@ const none = -1
 func (k *checks) init(w *World) {
 	n := len(w.tenant)
 	k.used, k.backlog, k.hungry = make([]float64, n), make([]bool, n), make([]int64, n)
-	k.waits, k.inside = make([]int, n), make([]int, n)
+	k.until, k.waits, k.inside = make([]int64, n), make([]int, n), make([]int, n)
 	for range w.s.Rings {
 		k.ready = append(k.ready, make([]int, n))
 		k.bytes = append(k.bytes, make([]int64, n))
@@ -138,7 +139,7 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 		k.open[c.id] = len(k.ledger)
 		k.ledger = append(k.ledger, charge{r.clock, held})
 	}
-	if h := k.hungry[t.id]; h > 0 && w.s.Fair && !k.unfair {
+	if h := max(k.hungry[t.id], k.until[t.id]); k.hungry[t.id] > 0 && w.s.Fair && !k.unfair {
 		weights := int64(0)
 		for _, o := range w.tenant {
 			weights += o.weight
@@ -226,8 +227,8 @@ func (k *checks) begin(id int) {
 	}
 }
 
-// unpicked: the flow was blocked before it was charged, or its tenant parked.
-func (k *checks) unpicked(w *World, c *conn, parked bool) {
+// unpicked: the flow was blocked before it was charged, or its tenant parked until a time; 0: it was not.
+func (k *checks) unpicked(w *World, c *conn, parked int64) {
 	k.add(w, c.tenant, -k.held[c.id])
 	k.bytes[c.ring][c.tenant.id] -= k.held[c.id]
 	if i := k.open[c.id]; i != none {
@@ -235,8 +236,9 @@ func (k *checks) unpicked(w *World, c *conn, parked bool) {
 		k.open[c.id] = none
 	}
 	k.held[c.id] = 0
-	if parked {
+	if parked > 0 {
 		w.r.Parked++
+		k.until[c.tenant.id] = max(k.until[c.tenant.id], parked)
 		k.ready[c.ring][c.tenant.id]++ // which is why tenants with limits are left out of lags
 	} else {
 		w.r.Cold++

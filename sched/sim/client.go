@@ -162,14 +162,14 @@ func (c *conn) picked(p *sched.Pick) int64 {
 	if !c.warm && c.setup.Cold > 0 && w.rnd.IntN(1000) < c.setup.Cold {
 		c.state = fetching
 		c.sched().Block(c.slot)
-		w.check.unpicked(w, c, false)
+		w.check.unpicked(w, c, 0)
 		w.at(c.later(2*msec), aReady, c.id, c.gen)
 		return c.w.rings[c.ring].cost(0)
 	}
 	if l := c.tenant.limit; l != nil {
 		if ok, until := l.take(n, now); !ok {
 			c.sched().Park(c.tenant.sched, until)
-			w.check.unpicked(w, c, true)
+			w.check.unpicked(w, c, until)
 			return c.w.rings[c.ring].cost(0)
 		}
 	}
