@@ -128,6 +128,18 @@ func (w *Worker) Audit(rings []*Ring) error {
 			}
 		}
 	}
+	claims := int64(0)
+	for _, r := range rings {
+		if r.claim != 0 {
+			claims++
+		}
+		if r.beacon.claim.Load() != r.claim {
+			return fmt.Errorf("a ring waits for %d bytes, others see %d", r.claim, r.beacon.claim.Load())
+		}
+	}
+	if n := w.bucket.claims.Load(); n != claims {
+		return fmt.Errorf("%d rings wait for the bucket, counted %d", claims, n)
+	}
 	if pending := w.bucket.pending.Load(); pending != held {
 		return fmt.Errorf("%d bytes reserved in the bucket, flows hold %d", pending, held)
 	}

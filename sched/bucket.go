@@ -11,12 +11,13 @@ import "sync/atomic"
 type bucket struct {
 	spent   atomic.Int64
 	pending atomic.Int64 // bytes reserved, neither settled nor refunded
-	_       [112]byte
+	claims  atomic.Int64 // rings that wait because it had too little for them
+	_       [104]byte
 }
 
-// take reserves n bytes at a time at which granted had been granted and cut is 1 if a fraction of a byte was cut off from it. When it cannot, it returns
-// what must have been granted.
-func (b *bucket) take(n, granted, cut, burst int64) (ok bool, need int64) {
+// take reserves n bytes, and leaves so many for others, at a time at which granted had been granted and cut is 1 if a fraction of a byte was cut off from it.
+// When it cannot, it returns what must have been granted.
+func (b *bucket) take(n, others, granted, cut, burst int64) (ok bool, need int64) {
 	held := b.pending.Add(n) - n
 	for {
 		spent := b.spent.Load()
@@ -24,9 +25,9 @@ func (b *bucket) take(n, granted, cut, burst int64) (ok bool, need int64) {
 		if full := granted + cut - burst + held; base-full < 0 {
 			base = full
 		}
-		if base+n-granted > 0 {
+		if base+n+others-granted > 0 {
 			b.pending.Add(-n)
-			return false, base + n
+			return false, base + n + others
 		}
 		if b.spent.CompareAndSwap(spent, base+n) {
 			return true, 0

@@ -32,8 +32,11 @@
 //
 // # No credit, debt kept
 //
-// A tenant that comes back from idling, throttling or slow reading starts at most one chunk/weight behind V; at every charge it is at most
-// (rings * depth + 1) chunks/weight behind. Debt stays.
+// A tenant that comes back from idling, throttling or slow reading, or had nothing left to send, starts at most one chunk/weight behind V; at every charge it is
+// at most (rings * depth + 1) chunks/weight behind. Debt stays. Where rings or bucket cannot carry what V promises, both count from where the service is,
+// and not from V: else weights would decide who forfeits.
+//
+// Tenants that come for the first time start up to a chunk before V, each at another part of it: tenants in step would all wait, then all ask at once.
 //
 // # Purity
 //

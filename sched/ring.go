@@ -29,6 +29,7 @@ type Ring struct {
 	picked  int32   // slot that Next has named last, until something is done with it
 	flying  int64   // bytes picked or in flight
 	stall   int64   // ns until which the bucket has too little
+	claim   int64   // bytes that it waits for, or did until then; see bucket
 
 	news     bool // something has happened since Next has found nothing
 	counters Counters
@@ -56,15 +57,12 @@ func (w *Worker) Ring(i, slots int) *Ring {
 	return r
 }
 
-// clock is what every call begins with that may make a tenant eligible: it notes the time, that something has happened, and what has become of the shared
-// clock. The ring may have slept since its last turn, and others may have come meanwhile: by a plan from before them V would be far ahead, and a tenant
-// that joins it would wait until it really is there. Not in the middle of a call: a new frame files every seat anew, that one, too.
-func (r *Ring) clock(now int64) {
-	r.now, r.news = max(r.now, now), true
-	r.look()
-}
+// clock notes the time, and that something has happened.
+func (r *Ring) clock(now int64) { r.now, r.news = max(r.now, now), true }
 
-// look takes in what has happened to the shared clock.
+// look takes in what has happened to the shared clock. Every call that may make a tenant eligible begins with it: the ring may have slept since its last turn, and
+// others may have come meanwhile; by a plan from before them V would be far ahead, and a tenant that joins it would wait until it really is there. Not in the
+// middle of a call: a new frame files every seat anew, that one, too.
 func (r *Ring) look() {
 	if r.w.plans.seq.Load() == r.seq {
 		return
@@ -75,6 +73,7 @@ func (r *Ring) look() {
 	switch {
 	case r.plan.frame != old:
 		r.stall = 0
+		r.unclaim()
 		r.reframe()
 	case r.plan.pace > r.filed || r.plan.period != r.fperiod:
 		r.refile()
@@ -172,6 +171,7 @@ func (r *Ring) pick() (Pick, bool) {
 				if r.heap.e[0].seat != top.seat {
 					continue
 				}
+				top.key = key
 			}
 		}
 		slot := s.head
@@ -200,7 +200,7 @@ func (r *Ring) pick() (Pick, bool) {
 				return p, true
 			}
 		}
-		if r.plan.mode.planned() && r.plan.rate > 0 && !r.reserve(held) {
+		if r.plan.mode.planned() && r.plan.rate > 0 && !r.reserve(held, top.key) {
 			return Pick{}, false
 		}
 		return r.dispatch(f, s, slot, held), true
@@ -208,14 +208,29 @@ func (r *Ring) pick() (Pick, bool) {
 	return Pick{}, false
 }
 
-// reserve takes from the worker's bucket, or notes when to ask again.
-func (r *Ring) reserve(n int64) bool {
+// reserve takes n bytes from the worker's bucket for a dispatch with a deadline, or notes when to ask again. Where the bucket has too little, rings with earlier
+// deadlines come first: else chance would say whose turn it is, and V has nothing to say, as it is beyond all of them.
+func (r *Ring) reserve(n, deadline int64) bool {
+	if r.plan.mode != paced {
+		deadline = 0 // keys of rings that share no clock say nothing to each other: who asks first is first
+	}
 	if r.stall != 0 {
+		if deadline-r.beacon.deadline.Load() < 0 {
+			r.beacon.deadline.Store(deadline)
+		}
 		return false
 	}
 	granted, cut := r.plan.granted(r.now)
-	ok, need := r.w.bucket.take(n, granted, cut, r.plan.burst)
-	if !ok {
+	ok, need := r.w.bucket.take(n, r.w.claims(r.beacon, deadline), granted, cut, r.plan.burst)
+	if ok {
+		r.unclaim()
+	} else {
+		if r.claim == 0 {
+			r.w.bucket.claims.Add(1)
+		}
+		r.claim = n
+		r.beacon.deadline.Store(deadline)
+		r.beacon.claim.Store(n)
 		r.stall = max(r.plan.whenGranted(need), r.now+1)
 		r.counters.Stalls++
 		r.beacon.stalls.Store(int64(r.counters.Stalls))
@@ -224,6 +239,15 @@ func (r *Ring) reserve(n int64) bool {
 		}
 	}
 	return ok
+}
+
+// unclaim says that the ring does not wait for the bucket any more.
+func (r *Ring) unclaim() {
+	if r.claim != 0 {
+		r.claim = 0
+		r.beacon.claim.Store(0)
+		r.w.bucket.claims.Add(-1)
+	}
 }
 
 func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
@@ -240,7 +264,9 @@ func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
 	case paced:
 		cfg := s.t.cfg.Load()
 		f.cost = cfg.cost(held)
-		r.w.advance(s.t.charge(f.cost, r.virtual()-cfg.lag))
+		vt := s.t.charge(f.cost, r.served()-cfg.lag)
+		raise(&r.w.begun, vt-f.cost)
+		r.w.advance(vt)
 		f.pooled = true
 		r.spend(held)
 	case free:
@@ -338,6 +364,7 @@ func (r *Ring) reuse(f *flow, slot uint32) {
 // the chunk and to what the socket has been taking.
 func (r *Ring) Push(slot uint32, want, now int64) {
 	r.clock(now)
+	r.look()
 	f, s := r.at(slot, "Push", flowQueued)
 	f.want, f.rest = r.estimate(f, want), want
 	f.pushed, f.throttled = r.now, s.throttled(r.now)
@@ -377,7 +404,7 @@ func (r *Ring) Charge(slot uint32, n, now int64) int64 {
 	case back < 0:
 		if f.pooled {
 			granted, cut := r.plan.granted(r.now)
-			if ok, _ := r.w.bucket.take(-back, granted, cut, r.plan.burst); !ok {
+			if ok, _ := r.w.bucket.take(-back, 0, granted, cut, r.plan.burst); !ok {
 				return f.payload
 			}
 		}
@@ -419,6 +446,9 @@ func (r *Ring) commit(f *flow, s *seat, slot uint32) {
 func (r *Ring) Done(slot uint32, sent, next, now int64) {
 	r.clock(now)
 	f, s := r.at(slot, "Done", flowFlying, flowPicked)
+	if f.last && next > 0 {
+		r.look()
+	}
 	if f.state == flowPicked {
 		r.commit(f, s, slot)
 	}
@@ -489,6 +519,7 @@ func (r *Ring) unpick(f *flow, s *seat, slot uint32) {
 // Unblock makes a blocked response ready again.
 func (r *Ring) Unblock(slot uint32, now int64) {
 	r.clock(now)
+	r.look()
 	f, s := r.at(slot, "Unblock", flowBlocked, flowFlying, flowReady, flowPicked)
 	switch f.state {
 	case flowBlocked:
@@ -516,6 +547,7 @@ func (r *Ring) Park(t *Tenant, until int64) {
 // WakeTenant ends a tenant's sleep on this ring.
 func (r *Ring) WakeTenant(t *Tenant, now int64) {
 	r.clock(now)
+	r.look()
 	s := r.seat(t)
 	s.until = 0
 	if s.state == seatParked {
@@ -528,6 +560,7 @@ func (r *Ring) WakeTenant(t *Tenant, now int64) {
 // sent; then it is over. On a free slot Drop does nothing else.
 func (r *Ring) Drop(slot uint32, now int64) {
 	r.clock(now)
+	r.look()
 	f := &r.flows[slot]
 	f.took = r.w.cfg.Chunk
 	if f.state == flowFree {
@@ -558,7 +591,10 @@ func (r *Ring) Drop(slot uint32, now int64) {
 // passed means now. It says that the ring is about to sleep: until the next call of Next, whoever moves the shared clock wakes it if need be.
 func (r *Ring) Wake() int64 {
 	wake := r.wheel.wake()
-	if r.heap.len() > 0 && r.stall != 0 {
+	switch {
+	case r.heap.len() == 0: // what it has waited for is gone
+		r.unclaim()
+	case r.stall != 0:
 		wake = min(wake, r.stall)
 	}
 	if r.plan.mode != paced {

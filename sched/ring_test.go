@@ -87,7 +87,7 @@ func (g *rig) none(ring int) {
 // await sleeps until there is a pick.
 func (g *rig) await(ring int) Pick {
 	g.Helper()
-	for {
+	for range 100_000 {
 		if p, ok := g.r[ring].Next(g.now); ok {
 			return p
 		}
@@ -97,6 +97,8 @@ func (g *rig) await(ring int) Pick {
 		}
 		g.now = max(wake, g.now)
 	}
+	g.Fatal("the ring wakes again and again for nothing")
+	return Pick{}
 }
 
 // serve dispatches what is next, all of it, with more to come, and sleeps when it has to. It returns whom it served.
@@ -161,12 +163,15 @@ func TestSharedVirtualTime(t *testing.T) {
 	g.start(1, a, 0, huge)
 	g.start(0, b, 1, huge)
 	got := map[*Tenant]int{}
-	for g.now < 2e9 {
+	for steps := 0; g.now < 2e9; steps++ {
+		if n := got[a] + got[b]; n > 10_000 || steps > 100_000 {
+			t.Fatalf("%d chunks and %d steps until %d: more than the rate allows", n, steps, g.now)
+		}
 		wake := int64(never)
 		for i, r := range g.r {
 			for {
 				p, ok := r.Next(g.now)
-				if !ok {
+				if !ok || got[a]+got[b] > 10_000 {
 					break
 				}
 				r.Done(p.Slot, r.Charge(p.Slot, p.Bytes, g.now), huge, g.now)
@@ -349,6 +354,119 @@ func TestNewcomersStartWhereTheClockIs(t *testing.T) {
 	g.r[1].turn(g.now)
 	if vt, v := late.vt.Load(), g.r[0].virtual(); vt > v {
 		t.Errorf("the newcomer's time is %d, V is %d", vt, v)
+	}
+}
+
+// TestWeightsShareWhatRingsCanCarry: a rate that a ring cannot carry moves V away from everybody. Shares are by weight nevertheless, to a chunk, and who comes then
+// has its share from the first chunk on.
+func TestWeightsShareWhatRingsCanCarry(t *testing.T) {
+	g := newRig(t, Config{Rate: 1e10})
+	slow := func(n int) map[*Tenant]int { // a chunk in a millisecond, 2.6 % of the rate
+		got := map[*Tenant]int{}
+		for range n {
+			got[g.serve(0)]++
+			g.now += msec
+		}
+		return got
+	}
+	light, middle, heavy := g.tenant(TenantConfig{Weight: 1}), g.tenant(TenantConfig{Weight: 30}), g.tenant(TenantConfig{Weight: 1000})
+	g.start(0, light, 0, huge)
+	g.start(0, middle, 1, huge)
+	g.start(0, heavy, 2, huge)
+	got := slow(4 * 1031)
+	for tenant, want := range map[*Tenant]int{light: 4, middle: 120, heavy: 4000} {
+		if n := got[tenant]; n < want-2 || n > want+2 {
+			t.Errorf("weight %d: %d chunks, want %d", tenant.cfg.Load().Weight, n, want)
+		}
+	}
+	late := g.tenant(TenantConfig{Weight: 1000})
+	g.start(0, late, 3, huge)
+	if got := slow(20); got[late] < 9 || got[late] > 12 {
+		t.Errorf("%d of the first 20 chunks for who came, want half", got[late])
+	}
+}
+
+// TestTheBucketGoesToTheEarliestDeadline: where the bucket has too little for two rings, neither chance nor who asks first says which of them gets it.
+func TestTheBucketGoesToTheEarliestDeadline(t *testing.T) {
+	g := newRig(t, Config{Rings: 2, Rate: 1e9})
+	early, late := g.tenant(TenantConfig{}), g.tenant(TenantConfig{})
+	g.start(0, late, 0, huge)
+	g.start(1, early, 0, huge)
+	v := g.w.cur.v
+	early.vt.Store(v - 8*early.cfg.Load().chunk)
+	late.vt.Store(v - 3*late.cfg.Load().chunk)
+	g.w.bucket.spent.Add(g.w.Burst(1e9)) // nothing is left
+	g.none(1)
+	got := map[*Tenant]int{}
+	for range 4 { // as long as early stays the earlier
+		g.now = g.r[1].Wake() + 1
+		for _, ring := range []int{0, 1} { // who is late always asks first
+			if p, ok := g.r[ring].Next(g.now); ok {
+				g.r[ring].Done(p.Slot, g.r[ring].Charge(p.Slot, p.Bytes, g.now), huge, g.now)
+				got[p.Tenant]++
+			}
+		}
+		g.none(1)
+	}
+	if got[early] != 4 || got[late] != 0 {
+		t.Errorf("%d chunks for who is early, %d for who is late; want 4 and none", got[early], got[late])
+	}
+	g.r[1].Drop(0, g.now) // nobody waits before it any more
+	g.r[1].Next(g.now)
+	g.r[1].Wake()
+	begin := g.now
+	if g.serve(0); g.now-begin > 300_000 {
+		t.Errorf("who is late waits %d us for a claim that is gone", (g.now-begin)/1000)
+	}
+}
+
+// TestWhoComesTogetherIsSpread: tenants that come at one moment do not have their turns at one moment for good.
+func TestWhoComesTogetherIsSpread(t *testing.T) {
+	const n = 60
+	g := newRig(t, Config{Rate: 1e9})
+	for slot := range uint32(n) {
+		g.start(0, g.tenant(TenantConfig{}), slot, huge)
+	}
+	began := g.now
+	got := g.shares(0, n)
+	if len(got) != n {
+		t.Fatalf("%d tenants had the first %d turns", len(got), n)
+	}
+	first := g.now // the last of the first round had its turn
+	got = g.shares(0, n/2)
+	if took := g.now - first; took < 2*msec || len(got) != n/2 {
+		t.Errorf("%d tenants had the next %d turns in %d us; the round takes %d us, half of it was wanted", len(got), n/2, took/1000, (first-began)/1000)
+	}
+}
+
+// TestABurstThatHasJustBegunSaysLittle: what a tenant of great weight needs is not all of it because it happens to have work when a plan is made.
+func TestABurstThatHasJustBegunSaysLittle(t *testing.T) {
+	g := newRig(t, Config{Rate: 1e9})
+	a, b := g.tenant(TenantConfig{}), g.tenant(TenantConfig{Weight: 100})
+	g.start(0, a, 0, huge)
+	g.start(0, b, 1, kib)
+	for g.now < 1e9+80*msec { // b rests, and is not forgotten yet
+		p := g.await(0)
+		next := huge
+		if p.Tenant == b {
+			next = 0
+		}
+		g.r[0].Done(p.Slot, g.r[0].Charge(p.Slot, p.Bytes, g.now), next, g.now)
+	}
+	if b.part > partOne/50 {
+		t.Fatalf("idle, it needs %d/%d of its weight", b.part, partOne)
+	}
+	g.now = g.w.cur.due - msec/10
+	g.start(0, b, 1, huge)
+	g.now = g.w.cur.due
+	g.r[0].turn(g.now)
+	if b.part > partOne/50 {
+		t.Errorf("after 0.1 ms of work it needs %d/%d of its weight", b.part, partOne)
+	}
+	g.now = g.w.cur.due
+	g.r[0].turn(g.now)
+	if b.part < partOne*4/10 {
+		t.Errorf("after 10 ms of work it needs %d/%d of its weight", b.part, partOne)
 	}
 }
 

@@ -93,7 +93,10 @@ func (r *Ring) activate(s *seat) {
 		r.stamp(s.t)
 		s.counted = true
 		if s.t.live.Add(1) == 1 {
-			s.t.lift(r.virtual() - s.t.cfg.Load().chunk)
+			if r.now-s.t.since.Load() > period/128 { // a store that others see costs as much as all else here
+				s.t.since.Store(r.now)
+			}
+			s.t.lift(r.start() - s.t.cfg.Load().chunk)
 		}
 	case free:
 		r.forfeit(s)
@@ -118,9 +121,7 @@ func (r *Ring) deactivate(s *seat) {
 	s.active = false
 	if s.counted {
 		s.counted = false
-		if s.t.live.Add(-1) == 0 && s.t.paused.Load() < r.plan.period {
-			s.t.paused.Store(r.plan.period)
-		}
+		s.t.live.Add(-1)
 	}
 }
 
@@ -134,10 +135,32 @@ func (r *Ring) virtual() int64 {
 	return v
 }
 
+// served is how far the service has come: V, or where V has promised more than rings and bucket can carry, the furthest virtual time that was dispatched, as in
+// start-time fair queueing. Who is ready on the ring that did that is at most its own chunk behind it, because an earlier deadline goes first. What is
+// forgiven is counted from here; from V, those whose chunks cost least would forfeit first, and others would get their shares.
+func (r *Ring) served() int64 {
+	v := r.virtual()
+	if begun := r.w.begun.Load(); v-begun > 0 {
+		return begun
+	}
+	return v
+}
+
+// start is where a tenant starts that comes, or comes back: at V if nobody is ready on this ring, so that the service is there, too; else where the service is,
+// or it would wait until all of them have come as far as V.
+func (r *Ring) start() int64 {
+	if r.heap.len() > 0 {
+		return r.served()
+	}
+	v := r.virtual()
+	raise(&r.w.begun, v)
+	return v
+}
+
 // adopt gives a tenant whose virtual time is of another frame a new one.
 func (r *Ring) adopt(t *Tenant) {
 	if f := t.frame.Load(); f != r.plan.frame && t.frame.CompareAndSwap(f, r.plan.frame) {
-		t.vt.Store(r.virtual())
+		t.vt.Store(r.start() - t.phase())
 	}
 }
 
@@ -152,7 +175,7 @@ func (r *Ring) stamp(t *Tenant) {
 	stale := r.now-t.idle.Load() > staleAfter
 	if r.w.join(t) {
 		if stale {
-			t.vt.Store(r.virtual())
+			t.vt.Store(r.start() - t.phase())
 		}
 		r.w.replan(r.now)
 	}

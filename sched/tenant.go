@@ -9,12 +9,11 @@ type Tenant struct {
 	cfg atomic.Pointer[tenantConfig]
 	_   [48]byte
 
-	vt    atomic.Int64 // virtual time: bytes/weight served, in units of plan.go
-	live  atomic.Int64 // seats with work, while paced
-	frame atomic.Int64 // the plan's frame that vt belongs to
-	stamp atomic.Int64 // number of the last period in which a ring had work of it
-	// paused is the number of the last period in which no ring had work of it for a while.
-	paused atomic.Int64
+	vt     atomic.Int64 // virtual time: bytes/weight served, in units of plan.go
+	live   atomic.Int64 // seats with work, while paced
+	frame  atomic.Int64 // the plan's frame that vt belongs to
+	stamp  atomic.Int64 // number of the last period in which a ring had work of it
+	since  atomic.Int64 // ns since when some ring has work of it, or had last
 	lifted atomic.Int64 // by how much vt has been lifted, in all
 	_      [80]byte
 
@@ -104,4 +103,10 @@ func (t *Tenant) lift(floor int64) {
 			return
 		}
 	}
+}
+
+// phase is by how much of a chunk a tenant starts before others that come at the same time. Who starts together has its turns together for good, and when
+// many do, they all wait for V, then all ask the bucket for more than it can hold. By the golden ratio, any tenants with ids in a row are spread evenly.
+func (t *Tenant) phase() int64 {
+	return mulDiv(t.cfg.Load().chunk, int64(uint32(t.id)*2654435769), 1<<32)
 }

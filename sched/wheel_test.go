@@ -178,7 +178,7 @@ func TestBucketAgainstEveryInterval(t *testing.T) {
 				continue
 			}
 			n := rapid.Int64Range(1, burst).Draw(t, "n")
-			ok, need := b.take(n, granted, cut, burst)
+			ok, need := b.take(n, 0, granted, cut, burst)
 			if ok {
 				all = append(all, taken{now, n, n})
 			} else if need <= granted {

@@ -15,7 +15,8 @@ type Worker struct {
 
 	_     [64]byte
 	front atomic.Int64 // the furthest that any tenant's virtual time has come, in this frame
-	_     [120]byte
+	begun atomic.Int64 // and the furthest that anyone's had come when it was dispatched; see Ring.served
+	_     [112]byte
 
 	want     atomic.Int64 // rate asked for
 	tenants  atomic.Int64 // that exist
@@ -46,7 +47,10 @@ type beacon struct {
 	used    atomic.Int64 // bytes charged less refunds, while paced
 	stalls  atomic.Int64 // times that the bucket had too little
 	slumber atomic.Int64 // ns that it slept because all that was ready waited for V
-	_       [88]byte
+
+	claim    atomic.Int64 // bytes that it waits for because the bucket has too little; 0: it does not wait
+	deadline atomic.Int64 // virtual, of the dispatch that it waits with
+	_        [72]byte
 }
 
 // glimpse is what a ring had done at the last periodic plan.
@@ -121,10 +125,13 @@ func (w *Worker) Burst(rate int64) int64 {
 }
 
 // advance notes that a tenant's virtual time has become vt.
-func (w *Worker) advance(vt int64) {
+func (w *Worker) advance(vt int64) { raise(&w.front, vt) }
+
+// raise makes to the value of a, if it is less.
+func raise(a *atomic.Int64, to int64) {
 	for {
-		front := w.front.Load()
-		if vt-front <= 0 || w.front.CompareAndSwap(front, vt) {
+		v := a.Load()
+		if to-v <= 0 || a.CompareAndSwap(v, to) {
 			return
 		}
 	}
@@ -319,15 +326,18 @@ func (w *Worker) gone(t *Tenant, p *plan) bool {
 	return t.stamp.Load() < p.period || !t.member.CompareAndSwap(false, true)
 }
 
-// measure finds what part of its weight a tenant needs: all of it if it has had work without a pause, else what it has been taking, as
-// V has moved by dv.
+// measure finds what part of its weight a tenant needs: what it has been taking, as V has moved by dv, or if that is more the part of the time for which it has
+// had work without a pause until now. A burst that has just begun says little.
 func (t *Tenant) measure(p *plan, dv, elapsed int64) {
 	vt := t.vt.Load() - t.lifted.Load() // without what it was given for nothing
 	took := vt - t.began
 	t.began = vt
 	part := partOne
-	if (t.live.Load() == 0 || t.paused.Load() >= p.period) && took < dv {
-		part = mulDiv(max(took, 0), partOne, dv)
+	if took < dv {
+		part = mulDiv(max(took, 0), partOne, max(dv, 1))
+		if t.live.Load() > 0 && elapsed > 0 {
+			part = max(part, min(max(p.at-t.since.Load(), 0), elapsed)*partOne/elapsed)
+		}
 	}
 	t.part = max(t.part+(part-t.part)*elapsed/(2*period), 1)
 }
@@ -359,6 +369,22 @@ func (w *Worker) pace(rate int64) int64 {
 	}
 	aim := min(rate*aimPart/1000*w.boost>>16, mulDiv(rate, max(w.weights, partOne), partOne))
 	return mulDiv(mulDiv(aim, 1<<(paceShift+unitBits-partBits), second), 1<<(2*partBits), w.weights)
+}
+
+// claims is what other rings wait for that come before a dispatch with a deadline. The bucket's burst has room for a chunk of each ring, so that a claim that
+// is not kept holds nobody up for long.
+func (w *Worker) claims(own *beacon, deadline int64) (bytes int64) {
+	if w.bucket.claims.Load() == 0 {
+		return 0
+	}
+	for i := range w.rings {
+		if b := &w.rings[i]; b != own {
+			if n := b.claim.Load(); n > 0 && b.deadline.Load()-deadline < 0 {
+				bytes += n
+			}
+		}
+	}
+	return bytes
 }
 
 // usedByAll is what the rings have charged ever, and how often the bucket had too little for them.

@@ -4,19 +4,19 @@ package main
 var schedulers = []mutant{
 	{
 		room: "sched", name: "credit of who was idle", file: "seat.go",
-		old: "s.t.lift(r.virtual() - s.t.cfg.Load().chunk)", new: "s.t.lift(r.virtual() - 100*s.t.cfg.Load().chunk)",
+		old: "s.t.lift(r.start() - s.t.cfg.Load().chunk)", new: "s.t.lift(r.start() - 100*s.t.cfg.Load().chunk)",
 		tests: "TestReturningEarnsNothing sim.TestReachIdle",
 	}, {
 		room: "sched", name: "credit of who was idle, no rate", file: "seat.go",
-		old: "key-(r.v-cfg.chunk) < 0 {", new: "key-(r.v-1000*cfg.chunk) < 0 {",
+		old: "least := r.v - s.t.cfg.Load().chunk", new: "least := r.v - 1000*s.t.cfg.Load().chunk",
 		tests: "TestReturningEarnsNothing",
 	}, {
 		room: "sched", name: "credit of who is bound to a ring", file: "ring.go",
-		old: "s.t.charge(f.cost, r.virtual()-cfg.lag)", new: "s.t.charge(f.cost, r.virtual()-1000*cfg.lag)",
+		old: "s.t.charge(f.cost, r.served()-cfg.lag)", new: "s.t.charge(f.cost, r.served()-1000*cfg.lag)",
 		tests: "TestRingBoundEarnsNothing",
 	}, {
 		room: "sched", name: "debt forgiven", file: "seat.go",
-		old: "			s.t.lift(r.virtual() - s.t.cfg.Load().chunk)", new: "			s.t.vt.Store(r.virtual() - s.t.cfg.Load().chunk)",
+		old: "			s.t.lift(r.start() - s.t.cfg.Load().chunk)", new: "			s.t.vt.Store(r.start() - s.t.cfg.Load().chunk)",
 		tests: "TestDebtStays",
 	}, {
 		room: "sched", name: "nothing given back", file: "ring.go",
@@ -60,7 +60,7 @@ var schedulers = []mutant{
 		tests: "TestFasterClockWakesSleepers",
 	}, {
 		room: "sched", name: "a virtual time for each ring", file: "ring.go",
-		old: "		r.w.advance(s.t.charge(f.cost, r.virtual()-cfg.lag))", new: "		if r.beacon == &r.w.rings[0] {\n			r.w.advance(s.t.charge(f.cost, r.virtual()-cfg.lag))\n		} else {\n			f.cost = 0\n		}",
+		old: "		vt := s.t.charge(f.cost, r.served()-cfg.lag)\n", new: "		if r.beacon != &r.w.rings[0] {\n			f.cost = 0\n		}\n		vt := s.t.charge(f.cost, r.served()-cfg.lag)\n",
 		tests: "TestSharedVirtualTime sim.TestReachShares",
 	}, {
 		room: "sched", name: "who may not yet, may", file: "ring.go",
@@ -126,5 +126,37 @@ var schedulers = []mutant{
 		room: "sched", name: "small responses for nothing", file: "ring.go",
 		old: "			held += ResponseCost\n", new: "			held += 0\n",
 		tests: "TestDropEndsAnything TestSeeds",
+	}, {
+		room: "sched", name: "in flight is backlogged", file: "ring.go",
+		old: "	if n >= f.rest {", new: "	if n >= f.rest+1<<40 {",
+		tests: "TestReturningEarnsNothing",
+	}, {
+		room: "sched", name: "claim of who is passed over", file: "ring.go",
+		old: "			if r.plan.mode == free {\n				r.forfeit(s)", new: "			if r.plan.mode == solo {\n				r.forfeit(s)",
+		tests: "TestPassedOverEarnsNothing",
+	}, {
+		room: "sched", name: "forgiven by V, not by service", file: "ring.go",
+		old: "r.served()-cfg.lag)", new: "r.virtual()-cfg.lag)",
+		tests: "TestWeightsShareWhatRingsCanCarry sim.TestRingsTooSlow",
+	}, {
+		room: "sched", name: "newcomers start beyond the service", file: "seat.go",
+		old: "		return r.served()\n", new: "		return r.virtual()\n",
+		tests: "TestWeightsShareWhatRingsCanCarry",
+	}, {
+		room: "sched", name: "in step for good", file: "tenant.go",
+		old: "	return mulDiv(t.cfg.Load().chunk, int64(uint32(t.id)*2654435769), 1<<32)", new: "	return 0",
+		tests: "TestWhoComesTogetherIsSpread sim.TestReachShares",
+	}, {
+		room: "sched", name: "the bucket by chance", file: "worker.go",
+		old: "b.deadline.Load()-deadline < 0 {", new: "b.deadline.Load()-deadline < -1<<60 {",
+		tests: "TestTheBucketGoesToTheEarliestDeadline",
+	}, {
+		room: "sched", name: "claims that outlive their reason", file: "ring.go",
+		old: "	case r.heap.len() == 0: // what it has waited for is gone\n		r.unclaim()", new: "	case r.heap.len() == 0:",
+		tests: "TestTheBucketGoesToTheEarliestDeadline",
+	}, {
+		room: "sched", name: "a burst counts in full", file: "worker.go",
+		old: "part = max(part, min(max(p.at-t.since.Load(), 0), elapsed)*partOne/elapsed)", new: "part = partOne",
+		tests: "TestABurstThatHasJustBegunSaysLittle",
 	},
 }

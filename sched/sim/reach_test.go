@@ -88,9 +88,8 @@ func first(n int) (all []int) {
 // TestReachShares: the weighted shares of tenants that are backlogged, by windows of 1 s and of 100 ms, and what the worker sends while they are.
 func TestReachShares(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		make    func(*Setup)
-		goodput float64 // wanted; 0: 0.99
+		name string
+		make func(*Setup)
 	}{
 		{name: "equal weights", make: func(*Setup) {}},
 		{name: "weights 1, 2, 4", make: func(s *Setup) {
@@ -105,14 +104,13 @@ func TestReachShares(t *testing.T) {
 		}},
 		{name: "rings of 400 MB/s", make: func(s *Setup) { s.Speed, s.Rate = 450e6, 3125e6 }},
 		{name: "chunks of 1 MiB", make: func(s *Setup) { s.Chunk = mib }},
-		// More chunks than the burst holds have their turns at one moment: the bucket has too little again and again, and V is taken for too fast.
-		{name: "101 tenants, 2000 connections", goodput: 0.9, make: func(s *Setup) {
+		{name: "101 tenants, 2000 connections", make: func(s *Setup) {
 			s.Tenants[0].Conns[0].Count = 2000
 			for i := range 92 {
 				s.Tenants = append(s.Tenants, s.Tenants[1+i%8])
 			}
 		}},
-		{name: "some come and go", goodput: 0.98, make: func(s *Setup) {
+		{name: "some come and go", make: func(s *Setup) {
 			for i := range 20 {
 				s.Tenants = append(s.Tenants, TenantSetup{Config: sched.TenantConfig{Weight: 1 + i%5}, Conns: []ConnSetup{
 					{Count: 1 + i%3, Ring: -1, Least: 4 * kib, Most: 512 * kib, Think: int64(1+i) * msec, Buffer: 4 * mib},
@@ -139,12 +137,9 @@ func TestReachShares(t *testing.T) {
 			c.make(&s)
 			chunks := float64(s.Rate) / float64(len(s.Tenants)) / float64(s.Chunk)
 			wantSecond, wantTenth := min(0.995, 1-2/chunks), min(0.97, 1-2/(chunks/10))
-			if c.goodput == 0 {
-				c.goodput = 0.99
-			}
-			t.Logf("min/max of weighted shares: %.4f in 1 s (%.3f wanted), %.4f in 100 ms (%.3f); goodput %.4f of the rate (%.2f)",
-				second, wantSecond, tenth, wantTenth, goodput, c.goodput)
-			if second < wantSecond || tenth < wantTenth || goodput < c.goodput {
+			t.Logf("min/max of weighted shares: %.4f in 1 s (%.3f wanted), %.4f in 100 ms (%.3f); goodput %.4f of the rate (0.99)",
+				second, wantSecond, tenth, wantTenth, goodput)
+			if second < wantSecond || tenth < wantTenth || goodput < 0.99 {
 				t.Error("too little")
 			}
 		})

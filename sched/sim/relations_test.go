@@ -19,18 +19,21 @@ func TestReachUnused(t *testing.T) {
 		{"slow readers", 20, ConnSetup{Count: 3, Ring: -1, Least: 1 << 40, Most: 1 << 40, Buffer: 256 * kib, Drain: 20e6}},
 		{"bound to a slow ring", 20, ConnSetup{Count: 2, Ring: 3, Least: 1 << 40, Most: 1 << 40, Buffer: 4 * mib}},
 	} {
-		s := crowd(3)
-		s.Tenants = append(s.Tenants, TenantSetup{Config: sched.TenantConfig{Weight: c.weight}, Conns: []ConnSetup{c.conn}})
-		o := watch(t, s)
-		ratio, goodput := o.shares(first(9), 1000, 300, 3000)
+		ratio, goodput := 1.0, 1.0
+		for seed := uint64(1); seed <= 3; seed++ {
+			s := crowd(seed)
+			s.Tenants = append(s.Tenants, TenantSetup{Config: sched.TenantConfig{Weight: c.weight}, Conns: []ConnSetup{c.conn}})
+			a, b := watch(t, s).shares(first(9), 1000, 300, 3000)
+			ratio, goodput = min(ratio, a), min(goodput, b)
+		}
 		t.Logf("%s: goodput %.4f, min/max of the others' shares %.4f", c.name, goodput, ratio)
-		if goodput < 0.98 || ratio < 0.98 {
-			t.Errorf("%s: goodput %.4f, shares %.4f; 0.98 wanted", c.name, goodput, ratio)
+		if goodput < 0.985 || ratio < 0.995 {
+			t.Errorf("%s: goodput %.4f, shares %.4f; 0.985 and 0.995 wanted", c.name, goodput, ratio)
 		}
 	}
 }
 
-// TestRingsTooSlow: a rate that the rings cannot carry binds nobody. Shares are still by weight, if not as exactly.
+// TestRingsTooSlow: a rate that the rings cannot carry binds nobody. Shares are still by weight, as exactly as whole chunks can be.
 func TestRingsTooSlow(t *testing.T) {
 	for _, rings := range []int{1, 4} {
 		s := Setup{Seed: 1, Rings: rings, Rate: int64(rings) * 800e6, Chunk: 64 * kib, Depth: 4, Speed: 400e6, Latency: 2 * usec, Turn: 4, For: 3 * sec}
@@ -47,9 +50,10 @@ func TestRingsTooSlow(t *testing.T) {
 		for i := range 4 {
 			all += o.got(i, 500, 2500)
 		}
-		t.Logf("%d rings: min/max of weighted shares %.3f, %.3f of what they can carry", rings, ratio, all/2/float64(rings)/400e6)
-		if ratio < 0.7 || all/2/float64(rings)/400e6 < 0.98 {
-			t.Error("want 0.7 and 0.98")
+		want := 1 - 2/(2*float64(rings)*400e6/1033/float64(s.Chunk)) // who has the least weight has few chunks in 2 s
+		t.Logf("%d rings: min/max of weighted shares %.3f (%.3f wanted), %.3f of what they can carry", rings, ratio, want, all/2/float64(rings)/400e6)
+		if ratio < want || all/2/float64(rings)/400e6 < 0.98 {
+			t.Errorf("want %.3f and 0.98", want)
 		}
 	}
 }
