@@ -100,7 +100,7 @@ func (r *Ring) emptied(s *seat) {
 	switch {
 	case s.ready == 0:
 		r.unfile(s)
-	case s.state == seatReady && (r.plan.mode == paced || r.plan.mode == fifo):
+	case s.state == seatReady && r.plan.mode == paced:
 		r.heap.fix(s.id, r.key(s))
 	}
 }

@@ -180,12 +180,23 @@ func TestOneTurnTellsAFew(t *testing.T) {
 // All tenants together are told at the ring's pace.
 func TestThePaceOfAll(t *testing.T) {
 	s := rejecting(t, []string{"a", "b"})
-	s.loop.telling.all = pace{each: 10e6, full: s.now + 30e6 + refusalBurst*10e6}
-	clients := append(s.asks(2, "/o1", "a"), s.asks(2, "/o1", "b")...)
-	s.pass(20 * time.Millisecond)
+	s.loop.telling.all = pace{each: 10e6, full: s.now + 50e6 + refusalBurst*10e6}
+	clients := append(s.asks(4, "/o1", "a"), s.asks(4, "/o1", "b")...)
 	s.wantAnswers(clients, map[string]int{})
-	s.pass(40 * time.Millisecond)
-	s.wantAnswers(clients, map[string]int{"429": 4})
+	start, told := s.loop.telling.all.when(1), 0
+	for told < len(clients) && s.now < start+1e9 {
+		s.turns(1, 1e6)
+		told = 0
+		for _, c := range clients {
+			told += strings.Count(c.hear(), "HTTP/1.1 429 ")
+		}
+		if most := int((s.now-start)/10e6) + 1; told > 0 && (s.now < start || told > most) {
+			t.Errorf("%d are told %v after the first is due", told, time.Duration(s.now-start))
+		}
+	}
+	if told < len(clients) {
+		t.Errorf("%d of %d are told", told, len(clients))
+	}
 }
 
 // Where too many of a tenant's wait, the next one's connection is reset.
