@@ -1,6 +1,6 @@
 // Command mutants breaks the limiter and the scheduler on purpose, one small fault at a time, and runs the tests that must notice.
 //
-//	go run ./qos/mutants [-only regexp] [-seeds 200] [-starts 1]
+//	go run ./qos/mutants [-room sched] [-only regexp] [-seeds 200] [-starts 1]
 //
 // Each mutant is a replacement of text in one file of a copy of the module; it must match exactly once, so that a change of the code cannot
 // turn a mutant into nothing unseen. A mutant is killed when its named test fails. For those that name TestSeeds, the simulator's, the number
@@ -29,6 +29,7 @@ const simulator = "TestSeeds"
 
 var (
 	only   = flag.String("only", "", "run the mutants whose name matches")
+	room   = flag.String("room", "", "run the mutants of this room, qos or sched; both if not said")
 	seeds  = flag.Int("seeds", 200, "seeds that the simulator may take to kill a mutant")
 	starts = flag.Int("starts", 1, "first seeds to start from: the median over them counts")
 	batch  = flag.Int("batch", 25, "seeds run at once")
@@ -45,15 +46,16 @@ func main() {
 	if err != nil {
 		fatal("%v", err)
 	}
-	survived, all := 0, []int{}
+	survived, ran, all := 0, 0, []int{}
 	for _, m := range slices.Concat(mutants, schedulers) {
-		if !want.MatchString(m.name) {
+		if !want.MatchString(m.name) || *room != "" && *room != m.dir() {
 			continue
 		}
 		if *list {
 			fmt.Printf("%-34s %-20s %s\n", m.name, m.dir()+"/"+m.file, m.tests)
 			continue
 		}
+		ran++
 		v := m.run(root)
 		fmt.Println(v)
 		if !v.killed {
@@ -66,6 +68,9 @@ func main() {
 	if len(all) > 0 {
 		slices.Sort(all)
 		fmt.Printf("simulator: median %d seeds, most %d, over %d mutants\n", all[len(all)/2], all[len(all)-1], len(all))
+	}
+	if ran == 0 && !*list {
+		fatal("no mutant of room %q matches %q", *room, *only)
 	}
 	if survived > 0 {
 		fatal("%d survived: add the property that is missing", survived)

@@ -37,6 +37,7 @@ func (r *ring) next(at int64) {
 
 func (r *ring) deliver(m mail) {
 	r.mail = append(r.mail, m)
+	r.w.mails++
 	r.wake()
 }
 
@@ -74,6 +75,7 @@ func (r *ring) step() {
 		return
 	}
 	r.left = 0
+	w.empty++
 	if len(r.mail)+len(r.news) > 0 {
 		r.next(w.now)
 		return

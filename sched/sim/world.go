@@ -37,6 +37,8 @@ type World struct {
 	byID   map[*sched.Tenant]*tenant
 	over   bool // no new requests
 	rate   int64
+	mails  uint64 // delivered
+	empty  uint64 // passes that found nothing
 
 	sum   uint64 // hash of the trace
 	check checks
@@ -141,6 +143,9 @@ func (w *World) Run() (Result, error) {
 		}
 		w.r.Events++
 		w.act(e)
+		if spin := 100_000 + 20*(w.r.Decisions+w.mails) + uint64((w.now-sec)/(100*usec))*uint64(len(w.rings)); w.empty > spin {
+			return w.r, fmt.Errorf("P6: the rings have woken %d times for nothing until %d ns", w.empty, w.now)
+		}
 		if w.r.Events%64 == 0 && w.s.Policy == Production {
 			w.check.audit(w)
 		}
