@@ -16,6 +16,9 @@ import (
 // inFlight is how many frames of one peer may wait for the loop. Then its connection is not read, and the peer merges what it has.
 const inFlight = 2
 
+// errFlood ends it when the peer goes on to send more than one in order can.
+var errFlood = fmt.Errorf("more than %d frames a second", frameRate)
+
 // errGoodbye ends the reading of a connection whose other side has closed it in order.
 var errGoodbye = errors.New("the peer has said goodbye")
 
@@ -74,10 +77,10 @@ func (l *link) over() bool {
 
 // read hands frames to deliver until the connection ends. Each must be complete within silence of the one before, heartbeats among them: a peer that
 // sends a byte now and then is as dead as one that sends none. A peer that sends more frames than one in order can is not read for a while: its own socket
-// fills, and it merges what it has.
+// fills, and it merges what it has. If that does not help the link is closed, with all that waits in its buffers: at this pace they might last for minutes.
 func (l *link) read(silence time.Duration, deliver func(*batch)) error {
 	var frame, buf []byte
-	pace := newPace(frameRate, frameBurst)
+	pace, rests := newPace(frameRate, frameBurst), 0
 	for {
 		if err := l.conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
 			return err
@@ -88,8 +91,15 @@ func (l *link) read(silence time.Duration, deliver func(*batch)) error {
 		}
 		l.framesIn.Add(1)
 		l.bytesIn.Add(uint64(len(frame) + frameHead))
-		if wait := pace.next(int64(time.Since(l.since))); wait >= frameRest*pace.every {
+		wait := pace.next(int64(time.Since(l.since)))
+		if wait == -pace.ahead { // the whole burst is there again
+			rests = 0
+		}
+		if wait >= frameRest*pace.every {
 			l.rested.Add(1)
+			if rests++; rests > frameRests {
+				return errFlood
+			}
 			select {
 			case <-time.After(time.Duration(wait)):
 			case <-l.closed:

@@ -9,6 +9,7 @@ const (
 	frameRate     = 2000 // frames a second of one link; a peer's loop sends one a millisecond, and as many answers
 	frameBurst    = 512  // more of them after a pause
 	frameRest     = 20   // the link rests for so many at a time: one wake-up for all of them
+	frameRests    = 100  // rests without catching up: a second. Then the link is closed
 )
 
 const second = 1_000_000_000

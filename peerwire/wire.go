@@ -73,7 +73,7 @@ type WireCounters struct {
 	RefusedTLS  uint64 // no TLS, no certificate, or not one of the authority's
 	Refused     uint64 // hellos that were not understood or not acceptable
 	Duplicates  uint64 // second connections of a pair
-	BadFrames   uint64 // links closed for a frame that was too long, too full or broken
+	BadFrames   uint64 // links closed for a frame that was too long, too full or broken, or for too many
 	Rested      uint64 // times that a link was not read for a while because its peer had sent too many frames
 	Silent      uint64 // links closed because nothing came in time
 	Goodbyes    uint64 // links that the peer has closed in order
@@ -331,7 +331,7 @@ func (w *wire) endedFor(why error) {
 		c.duplicates.Add(1)
 	case errors.Is(why, os.ErrDeadlineExceeded):
 		c.silent.Add(1)
-	case errors.Is(why, errFrameLong), errors.Is(why, errElements), errors.Is(why, errFrameBroken), errors.Is(why, errFrameGroup):
+	case errors.Is(why, errFrameLong), errors.Is(why, errElements), errors.Is(why, errFrameBroken), errors.Is(why, errFrameGroup), errors.Is(why, errFlood):
 		c.badFrames.Add(1)
 	default:
 		c.lost.Add(1)
