@@ -30,6 +30,32 @@ const kept = 64
 type relay struct {
 	to   string
 	mode atomic.Pointer[string]
+
+	mu      sync.Mutex
+	carried map[*net.TCPConn]bool // of those who dial the bad worker
+}
+
+// do begins a task. Who has flooded loses its connections: what the buffers still hold would go on flooding.
+func (r *relay) do(task string) {
+	before := *r.mode.Swap(&task)
+	if task != pass || before == pass {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for conn := range r.carried {
+		conn.SetLinger(0)
+		conn.Close()
+	}
+}
+
+// note keeps a connection among those that are carried, or takes it out.
+func (r *relay) note(conn *net.TCPConn, carried bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.carried, conn); carried {
+		r.carried[conn] = true
+	}
 }
 
 func relayMain(to string) error {
@@ -37,15 +63,14 @@ func relayMain(to string) error {
 	if err != nil {
 		return err
 	}
-	r := &relay{to: to}
+	r := &relay{to: to, carried: map[*net.TCPConn]bool{}}
 	mode := pass
 	r.mode.Store(&mode)
 	fmt.Println(ln.Addr())
 	go func() {
 		tasks := bufio.NewScanner(os.Stdin)
 		for tasks.Scan() {
-			task := tasks.Text()
-			r.mode.Store(&task)
+			r.do(tasks.Text())
 		}
 		os.Exit(0)
 	}()
@@ -60,6 +85,8 @@ func relayMain(to string) error {
 
 // carry joins a connection of the measured worker, or of the third, to the bad one.
 func (r *relay) carry(from *net.TCPConn) {
+	r.note(from, true)
+	defer r.note(from, false)
 	defer from.Close()
 	from.SetReadBuffer(4 << 10) // so that the measured worker soon notices a peer that does not read
 	to, err := net.DialTimeout("tcp", r.to, time.Second)
