@@ -16,7 +16,8 @@ import (
 
 var (
 	firstSeed = flag.Uint64("first", 1, "first seed of TestSeeds")
-	seeds     = flag.Uint64("seeds", 150, "number of seeds of TestSeeds; from 10,000 on the coverage is checked")
+	seeds     = flag.Uint64("seeds", 150, "number of seeds of TestSeeds")
+	decisions = flag.Uint64("decisions", 0, "go on, a thousand seeds at a time, until the scheduler has made so many decisions")
 	tell      = flag.Bool("tell", false, "print the setup of each seed")
 )
 
@@ -24,10 +25,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSeeds: every seed keeps P1 to P10 at every event, whatever is done to it.
 func TestSeeds(t *testing.T) {
-	total, failed := runSeeds(t, *firstSeed, *seeds, sched.Fair)
-	t.Logf("seeds %d to %d\n%s", *firstSeed, *firstSeed+*seeds-1, total.Table())
+	n := *seeds
+	total, failed := runSeeds(t, *firstSeed, n, sched.Fair)
+	for total.Decisions < *decisions {
+		more, bad := runSeeds(t, *firstSeed+n, 1000, sched.Fair)
+		total.Add(&more)
+		n, failed = n+1000, failed+bad
+	}
+	t.Logf("seeds %d to %d\n%s", *firstSeed, *firstSeed+n-1, total.Table())
 	if failed > 0 {
-		t.Fatalf("%d of %d seeds failed", failed, *seeds)
+		t.Fatalf("%d of %d seeds failed", failed, n)
 	}
 }
 
