@@ -31,9 +31,6 @@ func (q *queue) push(slot uint32) {
 	q.tail++
 }
 
-// first is the slot that pop would take. The queue must not be empty.
-func (q *queue) first() uint32 { return q.ring[q.head&uint32(len(q.ring)-1)] }
-
 // pop takes the slot that has waited longest. The queue must not be empty.
 func (q *queue) pop() uint32 {
 	slot := q.ring[q.head&uint32(len(q.ring)-1)]
