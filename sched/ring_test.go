@@ -470,6 +470,23 @@ func TestABurstThatHasJustBegunSaysLittle(t *testing.T) {
 	}
 }
 
+// TestVDoesNotCrawlForLong: where V has been slowed down to follow what could carry next to nothing, and then rings wait for it, it is half as fast as the rate
+// within a tenth of a second.
+func TestVDoesNotCrawlForLong(t *testing.T) {
+	w, err := NewWorker(Config{Rings: 1, Rate: 1e9, Chunk: 256 * kib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.boost = boostLeast
+	plans := 0
+	for ; w.boost < boostOne*48/100; plans++ {
+		w.adjust(mib, mib*9/10, mib, period, false, 1<<16) // they sleep half of the time, as somebody who is behind uses most of the rate
+	}
+	if plans > 10 {
+		t.Errorf("%d plans of 10 ms", plans)
+	}
+}
+
 // TestDebtStays: overshoot is repaid, also over a rest.
 func TestDebtStays(t *testing.T) {
 	g := newRig(t, Config{Rate: 1e8, Rings: 4})

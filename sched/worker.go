@@ -355,6 +355,7 @@ func (w *Worker) adjust(aim, used, promised, elapsed int64, over bool, slept int
 	case used < aim:
 		grow := min(mulDiv(aim-used, 1<<16, max(used, 1)), slept, growMost)
 		by = w.boost * gainPart / 10 * grow >> 16
+		by = max(by, (boostOne/2-w.boost)*gainPart/10*min(slept, 1<<16)>>16) // by parts of next to nothing V would take very long
 	default:
 		by = -mulDiv(w.boost*gainPart/10, used-aim, max(used, 1))
 	}

@@ -155,6 +155,10 @@ var schedulers = []mutant{
 		old: "	case r.heap.len() == 0: // what it has waited for is gone\n		r.unclaim()", new: "	case r.heap.len() == 0:",
 		tests: "TestTheBucketGoesToTheEarliestDeadline",
 	}, {
+		room: "sched", name: "V crawls", file: "worker.go",
+		old: "(boostOne/2-w.boost)*gainPart/10", new: "(boostOne/2-w.boost)*0",
+		tests: "TestVDoesNotCrawlForLong",
+	}, {
 		room: "sched", name: "a burst counts in full", file: "worker.go",
 		old: "part = max(part, min(max(p.at-t.since.Load(), 0), elapsed)*partOne/elapsed)", new: "part = partOne",
 		tests: "TestABurstThatHasJustBegunSaysLittle",
