@@ -30,7 +30,7 @@ func newTenants(aggressor int) []tenant {
 		fields := fmt.Sprintf("weight: %d, max_connections: 10000, max_inflight: 10000, queue: {requests: 10000, bytes: 64GiB, deadline: 60s, target: 59s}", weight)
 		return tenant{bed.NewTenant(id, fields), weight, conns}
 	}
-	return []tenant{make("aggressor", 1, aggressor), make("victim1", 1, 8), make("victim2", 2, 16), make("victim4", 4, 32)}
+	return []tenant{make("aggressor", 1, aggressor), make("victim1", 1, 1), make("victim2", 2, 8), make("victim4", 4, 32)}
 }
 
 func parties(all []tenant) []bed.Tenant {
