@@ -386,6 +386,31 @@ func TestWeightsShareWhatRingsCanCarry(t *testing.T) {
 	}
 }
 
+// TestNewcomersStartWhereTheServiceIs: V may be a light tenant's chunk, a thousand of a heavy one's, beyond those who are ready. Who comes then is served among
+// them, and not when all of them have come as far as V.
+func TestNewcomersStartWhereTheServiceIs(t *testing.T) {
+	g := newRig(t, Config{Rate: 1e10})
+	light, heavy, late := g.tenant(TenantConfig{Weight: 1}), g.tenant(TenantConfig{Weight: 1000}), g.tenant(TenantConfig{Weight: 1000})
+	g.start(0, light, 0, huge)
+	g.serve(0)
+	g.start(0, heavy, 1, huge)
+	slow := func(n int) map[*Tenant]int {
+		got := map[*Tenant]int{}
+		for range n {
+			got[g.serve(0)]++
+			g.now += msec
+		}
+		return got
+	}
+	if got := slow(5); got[heavy] != 5 || g.r[0].virtual()-heavy.vt.Load() < 50*heavy.cfg.Load().chunk {
+		t.Fatalf("%d chunks of the heavy one, V is %d beyond it", got[heavy], g.r[0].virtual()-heavy.vt.Load())
+	}
+	g.start(0, late, 2, huge)
+	if got := slow(20); got[late] < 9 || got[late] > 12 {
+		t.Errorf("%d of the first 20 chunks for who came, want half", got[late])
+	}
+}
+
 // TestTheBucketGoesToTheEarliestDeadline: where the bucket has too little for two rings, neither chance nor who asks first says which of them gets it.
 func TestTheBucketGoesToTheEarliestDeadline(t *testing.T) {
 	g := newRig(t, Config{Rings: 2, Rate: 1e9})
@@ -423,19 +448,19 @@ func TestTheBucketGoesToTheEarliestDeadline(t *testing.T) {
 // TestWhoComesTogetherIsSpread: tenants that come at one moment do not have their turns at one moment for good.
 func TestWhoComesTogetherIsSpread(t *testing.T) {
 	const n = 60
-	g := newRig(t, Config{Rate: 1e9})
+	g := newRig(t, Config{Rate: 1e9, Chunk: 64 * kib}) // the burst has room for all of them
 	for slot := range uint32(n) {
 		g.start(0, g.tenant(TenantConfig{}), slot, huge)
 	}
 	began := g.now
-	got := g.shares(0, n)
-	if len(got) != n {
-		t.Fatalf("%d tenants had the first %d turns", len(got), n)
+	if got := g.shares(0, n); len(got) != n || g.now != began {
+		t.Fatalf("%d tenants had the first %d turns, in %d us", len(got), n, (g.now-began)/1000)
 	}
-	first := g.now // the last of the first round had its turn
-	got = g.shares(0, n/2)
-	if took := g.now - first; took < 2*msec || len(got) != n/2 {
-		t.Errorf("%d tenants had the next %d turns in %d us; the round takes %d us, half of it was wanted", len(got), n/2, took/1000, (first-began)/1000)
+	g.serve(0)
+	first := g.now
+	got := g.shares(0, n/2)
+	if took := g.now - first; took < 3*msec/2 || len(got) != n/2 {
+		t.Errorf("%d tenants had the next %d turns in %d us; want half of a round, 2000", len(got), n/2, took/1000)
 	}
 }
 
@@ -602,10 +627,11 @@ func TestDepthCountsBytes(t *testing.T) {
 func TestOneTenantLeavesDepthToOthers(t *testing.T) {
 	g := newRig(t, Config{Chunk: 64 * kib, Depth: 3})
 	a, b := g.tenant(TenantConfig{Weight: 1000}), g.tenant(TenantConfig{})
+	g.start(0, b, 10, huge)
+	g.serve(0) // so that a is before it for a thousand chunks
 	for slot := range uint32(4) {
 		g.start(0, a, slot, 60*kib)
 	}
-	g.start(0, b, 10, 60*kib)
 	got := map[*Tenant]int{}
 	for range 3 {
 		p := g.next(0)
