@@ -9,7 +9,8 @@
 // The loop sleeps until the earliest of Reporter.Next, Owner.NextPush and the next question to the voters (none while nothing that the worker owns is in use). A ring that has something urgent wakes it
 // (qos.Ledger.OnUrgent): one atomic load while the loop is awake, and one wake-up of a thread, about 10 us of the ring's time, while it
 // sleeps. After a turn that was urgent the loop rests for a millisecond and looks by itself, so that rings of a busy worker pay only the load. No ring
-// ever waits for the loop.
+// ever waits for the loop. Limits that are far from exhausted, owned here and used by nobody else have their turns together and seldom (qos, calm.go): a
+// hundred times a second, ten times where the worker is alone for good (qos.Config.Alone).
 //
 // # Alone
 //
