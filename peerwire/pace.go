@@ -3,7 +3,7 @@ package peerwire
 // Bounds of what strangers and peers can make this worker do in a second. The control plane shares its cores with the rings: without these a flood takes
 // from them what it costs to answer it.
 const (
-	acceptRate    = 100  // connections a second that are greeted; each costs about 0.1 ms
+	acceptRate    = 100  // connections a second that are greeted; each costs 35 to 55 us of a core
 	acceptBurst   = 256  // more of them after a pause: as many as are greeted at a time
 	acceptBacklog = 128  // that wait for it in the kernel; what the pace of greeting clears in about a second
 	frameRate     = 2000 // frames a second of one link; a peer's loop sends one a millisecond, and as many answers
