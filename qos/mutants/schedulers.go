@@ -96,7 +96,7 @@ var schedulers = []mutant{
 		tests: "TestDepthCountsBytes",
 	}, {
 		room: "sched", name: "all of the depth for one", file: "ring.go",
-		old: "&& r.heap.len() > 1 {", new: "&& r.heap.len() > 1000 {",
+		old: "&& r.heap.len() > 1 &&", new: "&& r.heap.len() > 1000 &&",
 		tests: "TestOneTenantLeavesDepthToOthers",
 	}, {
 		room: "sched", name: "shed for its own limit", file: "admit.go",
