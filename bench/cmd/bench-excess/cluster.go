@@ -22,8 +22,11 @@ import (
 	"github.com/talon-worker/talon/bench/load"
 )
 
-// objectKey is what the tenant asks for.
-const objectKey = "1M"
+// objectKey is what the tenant asks for, of objectLen bytes.
+const (
+	objectKey = "1M"
+	objectLen = 1 << 20
+)
 
 // ringConfirm is talon's default of --ring-confirm.
 const ringConfirm = 500 * time.Millisecond
@@ -285,20 +288,28 @@ func get(ctx context.Context, s *bed.Server, t bed.Tenant) error {
 	return nil
 }
 
-// load asks every worker for as much as it gives, each with a client process of its own that has a stream for every tenant, for so many seconds or
+// streams are what a worker is asked for, of every tenant.
+func (c *cluster) streams(worker int) (streams []load.Stream) {
+	for i, t := range c.tenants {
+		rate := 0.0 // the closed loop
+		if c.o.Skew && worker > 0 {
+			rate = float64(c.o.rate(i)) / 5 / float64(len(c.servers)-1) / objectLen
+		}
+		streams = append(streams, load.Stream{Name: t.ID, Conns: c.o.Conns, Keys: []string{"/" + objectKey}, Headers: []string{t.Header()}, Refusals: []int{401, 429, 503}, Rate: rate})
+	}
+	return streams
+}
+
+// load asks every worker for its part, each with a client process of its own that has a stream for every tenant, for so many seconds or
 // until stop is closed.
 func (c *cluster) load(ctx context.Context, seconds float64, stop <-chan struct{}) ([]*load.Result, error) {
 	results := make([]*load.Result, len(c.servers))
 	errs := make([]error, len(c.servers))
-	var streams []load.Stream
-	for _, t := range c.tenants {
-		streams = append(streams, load.Stream{Name: t.ID, Conns: c.o.Conns, Keys: []string{"/" + objectKey}, Headers: []string{t.Header()}, Refusals: []int{401, 429, 503}})
-	}
 	var done sync.WaitGroup
 	for i, s := range c.servers {
 		done.Go(func() {
 			results[i], errs[i] = c.client.MeasureUntil(ctx, stop, load.Config{Target: s.Target, DurationS: seconds, SliceS: c.o.Slice.Seconds(), TimeoutS: 30, Seed: 1,
-				Streams: streams})
+				Streams: c.streams(i)})
 		})
 	}
 	done.Wait()

@@ -230,3 +230,23 @@ func TestParseRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
+
+// With --skew all but the first worker are asked for a fifth of each rate together, at a fixed pace; without, every worker for all it gives.
+func TestSkew(t *testing.T) {
+	c := &cluster{o: &options{Workers: 3, Tenants: 2, Rate: 40 << 20, Conns: 4}, servers: make([]*bed.Server, 3), tenants: make([]bed.Tenant, 2)}
+	for _, c.o.Skew = range []bool{false, true} {
+		for tenant := range c.tenants {
+			asked := 0.0
+			for worker := range c.servers {
+				rate := c.streams(worker)[tenant].Rate
+				if open := rate > 0; open != (c.o.Skew && worker > 0) {
+					t.Errorf("skew %v, worker %d: %g requests a second", c.o.Skew, worker, rate)
+				}
+				asked += rate * objectLen
+			}
+			if want := float64(c.o.rate(tenant)) / 5; c.o.Skew && (asked < want*0.999 || asked > want*1.001) {
+				t.Errorf("tenant %d: %g bytes a second of the others, want %g", tenant, asked, want)
+			}
+		}
+	}
+}

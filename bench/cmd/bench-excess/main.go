@@ -41,6 +41,7 @@ type options struct {
 	LocalBurst int64         `json:"local_burst"`
 	TTL        time.Duration `json:"snapshot_ttl"`
 	Conns      int           `json:"conns_per_worker"`
+	Skew       bool          `json:"skew,omitempty"`
 	Seconds    float64       `json:"seconds"` // without faults
 	Slice      time.Duration `json:"slice"`
 	Faults     int           `json:"faults"`
@@ -84,6 +85,7 @@ func parse(args []string) (*options, error) {
 	fs.Int64Var(&o.LocalBurst, "local-burst", 1<<20, "its local burst b in bytes")
 	fs.DurationVar(&o.TTL, "snapshot-ttl", 0, "of the workers; 0 is their default of 20ms, with faults 200ms: busy workers on few cores miss 20ms for want of a core")
 	fs.IntVar(&o.Conns, "conns", 4, "connections of each tenant to each worker")
+	fs.BoolVar(&o.Skew, "skew", false, "ask the first worker for all that it gives, and the others together for a fifth of each rate; else all of them for all they give")
 	fs.Float64Var(&o.Seconds, "seconds", 20, "length of the run without faults")
 	fs.DurationVar(&o.Slice, "slice", 5*time.Millisecond, "how finely clients count time")
 	fs.IntVar(&o.Faults, "faults", 0, "break workers so many times; the run takes as long as they need")

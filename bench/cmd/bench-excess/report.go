@@ -78,9 +78,9 @@ func (o *options) report(ctx context.Context, c *cluster) (int, error) {
 	if err := c.up(ctx); err != nil {
 		return 1, err
 	}
-	text := fmt.Sprintf("%s\n%d workers of one ring, %d clients with %d connections for each of %d tenants, on the same cores; R %.1f MB/s, each further tenant half of the one before; "+
+	text := fmt.Sprintf("%s\n%d workers of one ring, %d clients with %d connections for each of %d tenants, on the same cores%s; R %.1f MB/s, each further tenant half of the one before; "+
 		"B %.2f MB, b %.2f MB, snapshot TTL %v, slices of %v; %s; %d faults, seed %d\n",
-		strings.TrimSpace(sheet.String()), o.Workers, o.Workers, o.Conns, o.Tenants, float64(o.Rate)/1e6, float64(o.Burst)/1e6, float64(o.LocalBurst)/1e6, o.TTL, o.Slice,
+		strings.TrimSpace(sheet.String()), o.Workers, o.Workers, o.Conns, o.Tenants, map[bool]string{true: ", the first asked for all it gives, the others for a fifth"}[o.Skew], float64(o.Rate)/1e6, float64(o.Burst)/1e6, float64(o.LocalBurst)/1e6, o.TTL, o.Slice,
 		strings.SplitAfterN(c.coordinator(), ":", 2)[0], o.Faults, o.Seed)
 	fmt.Print(text)
 	out, err := o.measure(ctx, c)
