@@ -69,11 +69,8 @@ func TestWorkersBesideTheRingRefillNothing(t *testing.T) {
 	}
 }
 
-// TestOwnWorkerIsNotStarvedByOthers: no advance for the owner's own worker would be exact, and where others use the limit too it would starve it: they keep the
-// level below zero, out of which it could never be served. It goes without only where it is alone.
-func TestOwnWorkerIsNotStarvedByOthers(t *testing.T) {
-	p := Policy{Tenant: "t", Metric: ReadIOPS, Generation: 1, Rate: 200_000, Burst: 1000, LocalBurst: 100, Enabled: true}
-	const n = 5
+// alike is a second of n workers, the first of which owns the limit, that all want an equal part of so many tenths of the rate.
+func alike(t *testing.T, p Policy, n int, tenths int64) *cluster {
 	c := newCluster(t, n, p)
 	c.owner = must(NewOwner(c.cfg, "w0", 1))
 	check(t, c.owner.SetPolicy(&p, 0))
@@ -84,10 +81,10 @@ func TestOwnWorkerIsNotStarvedByOthers(t *testing.T) {
 		w.rep.SetRing(2, n, func(Limit) WorkerID { return "w0" }, 0)
 		w.rep.SetRing(1, n, func(Limit) WorkerID { return "w0" }, 0)
 	}
-	var owed [n]int64
+	owed := make([]int64, n)
 	for c.now < perSecond {
 		for w := range owed {
-			for owed[w] += 12 * p.Rate / 10 * ms / 10 / n; owed[w] >= perSecond; owed[w] -= perSecond {
+			for owed[w] += tenths * p.Rate / 10 * ms / 10 / int64(n); owed[w] >= perSecond; owed[w] -= perSecond {
 				if len(c.workers[w].queue) < 1024 {
 					c.ask(w, 1)
 				}
@@ -95,6 +92,15 @@ func TestOwnWorkerIsNotStarvedByOthers(t *testing.T) {
 		}
 		c.step(ms / 10)
 	}
+	return c
+}
+
+// TestOwnWorkerIsNotStarvedByOthers: no advance for the owner's own worker would be exact, and where others use the limit too it would starve it: they keep the
+// level below zero, out of which it could never be served. It goes without only where it is alone.
+func TestOwnWorkerIsNotStarvedByOthers(t *testing.T) {
+	p := Policy{Tenant: "t", Metric: ReadIOPS, Generation: 1, Rate: 200_000, Burst: 1000, LocalBurst: 100, Enabled: true}
+	const n = 5
+	c := alike(t, p, n, 12)
 	fair := p.Rate / n
 	for _, w := range c.workers {
 		if w.went < fair*95/100 || w.went > fair*105/100 {
@@ -103,6 +109,25 @@ func TestOwnWorkerIsNotStarvedByOthers(t *testing.T) {
 	}
 	if c.delivered() < p.Rate*97/100 {
 		t.Errorf("served %d of %d", c.delivered(), p.Rate)
+	}
+}
+
+// TestAlikeWorkersAreServedAlike: where more is wanted than there is, everybody has a part in proportion to what he wants. With a half of what is free for
+// each who asks, those who are served well ask often and take it from the others: the least had 0.83 to 0.87 of the most here.
+func TestAlikeWorkersAreServedAlike(t *testing.T) {
+	for _, tt := range []struct {
+		n                   int
+		rate, burst, tenths int64
+	}{{8, 10_000, 32, 50}, {8, 10_000, 200, 12}, {8, 50_000, 1000, 50}, {5, 50_000, 1000, 20}} {
+		p := Policy{Tenant: "t", Metric: ReadIOPS, Generation: 1, Rate: tt.rate, Burst: tt.burst, LocalBurst: max(tt.burst/10, 4), Enabled: true}
+		c := alike(t, p, tt.n, tt.tenths)
+		least, most := p.Rate, int64(0)
+		for _, w := range c.workers {
+			least, most = min(least, w.went), max(most, w.went)
+		}
+		if least*10 < most*9 || c.delivered() < p.Rate*97/100 {
+			t.Errorf("%+v: the least served had %d, the most %d, all %d", tt, least, most, c.delivered())
+		}
 	}
 }
 

@@ -173,7 +173,7 @@ var mutants = []mutant{
 	}, {
 		name: "halves instead of shares", file: "division.go",
 		old: "m.wants > all && m.wants > r.want {", new: "m.wants < 0 {",
-		tests: "TestOwnWorkerIsNotStarvedByOthers",
+		tests: "TestAlikeWorkersAreServedAlike",
 	}, {
 		name: "exhausted helps itself from the allowance", file: "inforce.go",
 		old: "	case s.Exhausted: // as", new: "	case s.Exhausted && s.Turn < 0: // as",
