@@ -1030,3 +1030,27 @@ func TestRingsRunAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestRingsWithoutASharedClockAskInTurn: keys of rings that share no clock cannot be compared, so that the bucket goes to who asks first, however little another
+// ring that waits for it has done.
+func TestRingsWithoutASharedClockAskInTurn(t *testing.T) {
+	for _, order := range []Order{RingLocal, FIFO} {
+		g := newRig(t, Config{Rings: 2, Rate: 1e9, Order: order})
+		g.start(0, g.tenant(TenantConfig{}), 0, huge)
+		for range 8 { // its key is far ahead of the other ring's
+			g.serve(0)
+		}
+		g.start(1, g.tenant(TenantConfig{}), 0, huge)
+		g.w.bucket.spent.Add(g.w.Burst(1e9)) // nothing is left
+		g.none(1)
+		for g.now = g.r[1].Wake() + 1; ; g.now += 1000 { // there is enough for one of them, and the ring that has done much asks first
+			if _, ok := g.r[0].Next(g.now); ok {
+				break
+			}
+			if _, ok := g.r[1].Next(g.now); ok {
+				t.Errorf("%v: the ring that waits comes before who asks first", order)
+				break
+			}
+		}
+	}
+}
