@@ -133,13 +133,14 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		lim.mark = s.Mark.Owner
 	}
 	u := l.use
+	u.counted = max(u.counted, s.Acknowledged.Charged)
 	if u.known < 0 { // it counts from the base that the report names, as the owner does
 		u.backKnown = s.Acknowledged.Refunded
 	} else if back := s.Acknowledged.Refunded - u.backKnown; back > 0 {
 		lim.ideal.take(w.now, -back)
 		u.backKnown = s.Acknowledged.Refunded
 	}
-	u.know(lim, s.Acknowledged.Charged)
+	u.know(lim, u.counted)
 	u.usedKnown = s.Acknowledged.Used()
 	w.promise(u)
 	lim.level = s.Level
@@ -154,7 +155,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		return
 	}
 	lim.ideal.to(w.now)
-	if lim.before == nil && lim.refunded == 0 { // a refund that found no room is spent for the owner, and nobody else knows of it
+	if lim.before == nil && lim.refunded == 0 && !w.untold(lim, i) { // a refund that found no room is spent for the owner, and nobody else knows of it
 		w.checkPromised(k, lim, i, s)
 	}
 	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1+mul(lim.rate, 1, 1e9) { // clocks tell whole nanoseconds
@@ -254,6 +255,8 @@ func (w *World) unknow(lim *limit, i int32) {
 	}
 }
 
+// know notes what has been counted of a use: by the owner that acts or by one before it, whose count an owner begins from. A report that an earlier
+// owner has answered long ago and that comes to this one again, late, makes nothing unknown.
 func (u *use) know(lim *limit, charged int64) {
 	if u.known >= 0 {
 		lim.known += charged - u.known
@@ -264,10 +267,14 @@ func (u *use) know(lim *limit, charged int64) {
 // resync starts the comparison again when every living incarnation is known to the owner.
 func (w *World) resync(lim *limit, i int32, level int64) {
 	known := int64(0)
+	lim.untold = false
 	for _, l := range w.lives {
 		u := l.use(i)
 		if u == nil || u.charged == 0 {
 			continue
+		}
+		if u.owed = 0; l.alive { // what a dead one has not told, the bucket is not charged with
+			u.owed, lim.untold = u.charged, true
 		}
 		if u.known < 0 && l.alive {
 			return
@@ -279,6 +286,21 @@ func (w *World) resync(lim *limit, i int32, level int64) {
 	}
 	lim.known, lim.valid = known, true
 	lim.ideal = bucket{rate: lim.rate, burst: lim.burst, level: min(level-(lim.charged-known), lim.burst), at: w.now}
+}
+
+// untold reports whether something that was used before the comparison began has not been told yet. The ideal bucket began without it, but overflowing refill may
+// have paid for it long ago, and then the owner's level falls for it once more when it is told: until then nothing says what promises were paid with.
+func (w *World) untold(lim *limit, i int32) bool {
+	if !lim.untold {
+		return false
+	}
+	for _, l := range w.lives {
+		if u := l.use(i); u != nil && u.counted < u.owed {
+			return true
+		}
+	}
+	lim.untold = false
+	return false
 }
 
 // checkIssued takes note of a snapshot as it is sent.

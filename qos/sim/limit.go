@@ -51,6 +51,7 @@ type limit struct {
 
 	ideal  bucket // the bucket as one that knew everything would have it, since the ownership began
 	valid  bool   // ideal can be compared with the owner's level
+	untold bool   // it began with use that had not been told, and some of it may still not be
 	mark   qos.OwnerEpoch
 	actor  int32 // incarnation of the worker that acts as owner, -1 none yet
 	handed int32 // incarnation that was handed the state, -1 none
@@ -115,6 +116,8 @@ type tally struct {
 	usedKnown         int64       // net use known to the acting owner
 	promised          int64       // room above that under the view in force, when it was last looked at
 	free              int64       // charged when it was last charged without a limit
+	counted           int64       // charges of it that some owner has applied
+	owed              int64       // charges of it when the comparison with the ideal bucket began
 	known             int64       // charges of it applied by the acting owner; -1 not heard of yet
 	era               uint64      // of the meter, when it last charged
 	ceiling           int64       // highest that a snapshot in force has named in this ownership

@@ -49,6 +49,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		22386: "the same, in an answer to a worker that could not give back yet",
 		20392: "a worker died with what it was promised: that is a debt until it is paid",
 		22591: "the same, where 19 units are 52 ms of the rate",
+
+		112146: "a report that the owner before had answered came late to the new one, and what was told since looked untold",
+		144293: "used before the ownership, paid for by overflowing refill, told after it: the level falls twice, and promises were made between",
 	} {
 		if _, err := RunSeed(seed); err != nil {
 			t.Errorf("seed %d (%s): %v", seed, why, err)
