@@ -60,6 +60,7 @@ type Key struct {
 	Level      int64  `json:"level"` // negative is debt
 	Burst      int64  `json:"burst"`
 	Reserved   int64  `json:"reserved"`
+	Expired    int64  `json:"expired"` // of it, with workers that have been silent for longer than a snapshot lives
 	Reporters  int    `json:"reporters"`
 	Waiting    int    `json:"waiting"`
 	Used       int64  `json:"used"`

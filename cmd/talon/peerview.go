@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"github.com/talon-worker/talon/admin"
 	"github.com/talon-worker/talon/coordinator"
@@ -55,22 +56,23 @@ func adminWire(s *peerwire.Status) admin.Wire {
 // keyState are the limits that this worker meters, each with the bound of its excess: N x b + R x d.
 func (w *worker) keyState() []admin.Key {
 	s := w.limiter.node.Status()
-	return w.keysOf(&s)
+	return keysOf(&s, w.tenancy.now.Load(), w.limits().TTL)
 }
 
-func (w *worker) keysOf(s *peerwire.Status) (keys []admin.Key) {
-	p, bounds, ttl := w.tenancy.now.Load(), map[qos.Limit]int64{}, w.limits().TTL.Seconds()
+// keysOf shows what an owner says of its limits. ttl is the d of the bound.
+func keysOf(s *peerwire.Status, p *inForce, ttl time.Duration) (keys []admin.Key) {
+	bounds := map[qos.Limit]int64{}
 	for i := range p.limits {
 		l := &p.limits[i]
 		if l.Limits() {
-			bounds[l.Limit()] = int64(len(s.Members))*l.LocalBurst + int64(float64(l.Rate)*ttl)
+			bounds[l.Limit()] = int64(len(s.Members))*l.LocalBurst + int64(float64(l.Rate)*ttl.Seconds())
 		}
 	}
 	for i := range s.Owned {
 		o := &s.Owned[i]
 		keys = append(keys, admin.Key{
 			Tenant: o.Key.Tenant, Metric: o.Key.Metric.String(), Generation: o.Key.Generation, Level: o.Level, Burst: o.Burst, Reserved: o.Reserved,
-			Reporters: o.Reporters, Waiting: o.Waiting, Used: o.Used, Wanted: o.Wanted, Excess: o.Excess, Bound: bounds[o.Key.Limit()],
+			Expired: o.Expired, Reporters: o.Reporters, Waiting: o.Waiting, Used: o.Used, Wanted: o.Wanted, Excess: o.Excess, Bound: bounds[o.Key.Limit()],
 		})
 	}
 	return keys

@@ -28,7 +28,7 @@ func (w *worker) tenantState() (admin.Tenancy, error) {
 	p, s := w.tenancy.now.Load(), w.limiter.node.Status()
 	own, limits := limiterState(&s, p)
 	own.SnapshotTTL = w.limits().TTL.Seconds()
-	t.Limiter, t.Keys = own, w.keysOf(&s)
+	t.Limiter, t.Keys = own, keysOf(&s, w.tenancy.now.Load(), w.limits().TTL)
 	if w.cluster != nil {
 		peers := w.peersOf(&s)
 		t.Peers = &peers

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func TestLimiterState(t *testing.T) {
 			{Key: key(qos.WriteIOPS), Owner: "w1", Age: -1},
 		},
 		Owned: []qos.LimitStatus{
-			{Key: key(qos.ReadIOPS), Level: -1, Wanted: 2, Used: 3, Reserved: 4, Reporters: 5, Waiting: 6, Excess: 7, Exhausted: true, Soft: true, BanLeft: 1_500_000_000},
+			{Key: key(qos.ReadIOPS), Level: -1, Burst: 20, Wanted: 2, Used: 3, Reserved: 4, Expired: 1, Reporters: 5, Waiting: 6, Excess: 7, Exhausted: true, Soft: true, BanLeft: 1_500_000_000},
 			{Key: key(qos.WriteIOPS), Level: 1 << 50, Wanted: 3, Exhausted: true, Excess: 9},
 		},
 	}
@@ -81,5 +82,12 @@ func TestLimiterState(t *testing.T) {
 		got, _ := json.Marshal(limits["a"])
 		text, _ := json.Marshal(want)
 		t.Errorf("got  %s\nwant %s", got, text)
+	}
+	keys := []admin.Key{
+		{Tenant: "a", Metric: "read_iops", Generation: 5, Level: -1, Burst: 20, Reserved: 4, Expired: 1, Reporters: 5, Waiting: 6, Used: 3, Wanted: 2, Excess: 7, Bound: 2*15 + 10/5},
+		{Tenant: "a", Metric: "write_iops", Generation: 5, Level: 1 << 50, Wanted: 3, Excess: 9},
+	}
+	if got := keysOf(s, p, 200*time.Millisecond); !slices.Equal(got, keys) {
+		t.Errorf("got  %+v\nwant %+v", got, keys)
 	}
 }
