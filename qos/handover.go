@@ -146,6 +146,9 @@ func (o *Owner) inherit(k *owned, now int64) {
 			m.adopt(&p.Reporters[i], now)
 		}
 	}
+	if k.policy.Generation != h.Generation {
+		m.cut()
+	}
 	o.plan(m, now)
 }
 

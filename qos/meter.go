@@ -313,6 +313,7 @@ func (m *meter) fresh(r *reporter) {
 // snapshot issues the next snapshot to r.
 func (m *meter) snapshot(r *reporter, now int64) RateSnapshot {
 	*m.version++
+	before := r.issued
 	r.issued, r.issuedAt = m.newest(), now
 	remaining := m.ceiling(r) - r.known()
 	switch {
@@ -320,6 +321,9 @@ func (m *meter) snapshot(r *reporter, now int64) RateSnapshot {
 		remaining = 0
 		r.low = grant{ceiling: r.known(), mark: r.issued}
 	case r.low != (grant{}):
+		if r.high.mark == m.unissued() { // nobody was told, so nobody can name it dead: naming all that was told before is enough
+			r.high.mark = before
+		}
 		r.low = grant{ceiling: r.known() + remaining, mark: r.issued}
 		m.lines[byView].add(byView, r)
 	default:

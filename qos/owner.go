@@ -108,6 +108,22 @@ func (m *meter) retune(p *Policy, now int64) {
 		m.leaveTurn(r) // they ask again under the new generation
 		m.lines[byPush].add(byPush, r)
 	}
+	m.cut()
+}
+
+// cut lowers all ceilings, in proportion, to what the level and the advance cover, after a change that left less in the level than is promised. A worker that knows
+// the new policy gets views of it: with what it was promised under a burst ten times as large it would pass the new one by the difference.
+func (m *meter) cut() {
+	cover := max(m.level.Now()+m.refillIn(int64(m.cfg.Advance)), 0)
+	if !m.policy.Limits() || m.reserved <= cover {
+		return
+	}
+	for _, r := range m.reporters { // any order: each by itself
+		own := m.ceiling(r) - r.known()
+		if goal := mulDiv(r.reserved, cover, m.reserved); !r.expired && goal < own {
+			m.lower(r, goal)
+		}
+	}
 }
 
 // forgetDropped makes room of what is kept of dropped limits, and reports whether there was any.

@@ -453,6 +453,63 @@ func TestGenerationsShareOneMeter(t *testing.T) {
 	}
 }
 
+// TestSmallerBurstCutsPromises: what was promised under a large burst is not spent under a small one, whoever learns of that: the owner itself, or the one that it hands
+// the limit to. (A promise of 259 MB, made 10 ms before the burst became 62 MB, was spent a ring's stop later: past the bound at once, 1.8 times it soon after.)
+func TestSmallerBurstCutsPromises(t *testing.T) {
+	large := func(p *Policy) { p.Burst, p.LocalBurst = 1000, 1000 }
+	for name, change := range map[string]func(b *ownerBench) *ownerBench{ // any order: each by itself
+		"here": func(b *ownerBench) *ownerBench {
+			check(b.t, b.o.SetPolicy(&b.p, b.now))
+			return b
+		},
+		"handed over": func(b *ownerBench) *ownerBench {
+			b.o.SetRing(2, 1, func(Limit) bool { return false }, b.now)
+			h := b.o.Export(nil)[0]
+			h.ToEpoch = 1
+			next := newOwnerBench(b.t, func(p *Policy) { *p = b.p })
+			next.to, next.now = b.to, b.now
+			next.o.SetRing(2, 1, func(Limit) bool { return true }, b.now)
+			next.o.Confirm(math.MaxInt64)
+			if why := next.o.Import(&h, b.now); why != Accepted {
+				b.t.Fatal(why)
+			}
+			return next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newOwnerBench(t, large)
+			workers := []WorkerID{"w1", "w2", "w3"}
+			for _, w := range workers {
+				b.ask(w, 0, 0, 400)
+			}
+			if b.meter().reserved < 500 {
+				t.Fatalf("only %d promised", b.meter().reserved)
+			}
+			b.p.Generation, b.p.Burst, b.p.LocalBurst = 2, 100, 100
+			b = change(b)
+			sum, last := int64(0), map[WorkerID]RateSnapshot{}
+			for _, w := range workers {
+				s := b.ask(w, 0, 0, 400)
+				if s.Key.Generation != 2 {
+					t.Errorf("%s: %+v", w, s)
+				}
+				sum, last[w] = sum+s.Remaining, s
+			}
+			if sum > 108 || sum < 50 {
+				t.Errorf("%d promised under a burst of 100 and an advance of 8", sum)
+			}
+			for _, w := range workers { // they spend it, and name what went before dead
+				u := b.report(w, last[w].Remaining, 0, 0, 0)
+				u.InForce, u.Dead = last[w].Mark, last[w].Mark.Before()
+				b.apply(u)
+			}
+			if m := b.meter(); m.reserved != 0 || m.level.Now() < -8 {
+				t.Errorf("level %d, %d still promised", m.level.Now(), m.reserved)
+			}
+		})
+	}
+}
+
 func TestDisabledIsCountedNotLimited(t *testing.T) {
 	b := newOwnerBench(t, func(p *Policy) { p.Enabled = false })
 	if s := b.ask("a", 1e6, 0, 100); s.Exhausted || s.Queued || s.Acknowledged.Charged != 1e6 {
@@ -1053,5 +1110,27 @@ func TestServedNeedOutlivesAReportBeforeItsPush(t *testing.T) {
 	u.Dead = empty.Mark
 	if s := b.apply(u); s.Remaining < 5 || s.Queued {
 		t.Fatalf("%+v: want the 5 that were promised", s)
+	}
+}
+
+// TestPromiseThatWasNeverToldEnds: a need is served, the request gives up, and the reporter says so before the push: the promise goes with what was told before it.
+func TestPromiseThatWasNeverToldEnds(t *testing.T) {
+	b := newOwnerBench(t, nil)
+	b.ask("z", 108, 0, 0)
+	b.ask("a", 0, 5, 5)
+	b.now += 20 * ms
+	m := b.meter()
+	m.tick(b.now) // served, and not pushed yet
+	if m.reporters["a"].reserved != 5 {
+		t.Fatalf("reserved %d", m.reporters["a"].reserved)
+	}
+	s := b.ask("a", 0, 0, 1)
+	if s.Remaining != 2 {
+		t.Fatalf("%+v, want 2", s)
+	}
+	u := b.report("a", 0, 0, 0, 1)
+	u.InForce, u.Dead = s.Mark, s.Mark.Before()
+	if b.apply(u); m.reserved != 2 {
+		t.Fatalf("%d stay reserved, want 2", m.reserved)
 	}
 }

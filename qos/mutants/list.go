@@ -262,5 +262,17 @@ var mutants = []mutant{
 		name: "a promise in a lost push is kept for ever", file: "inforce.go",
 		old: "	rep.missed = rep.missed || s.Queued\n", new: "",
 		tests: "TestNothingStaysReservedForWhatNeverCame",
+	}, {
+		name: "promises outlive the burst they were made under", file: "owner.go",
+		old: "	m.cut()\n", new: "",
+		tests: "TestSmallerBurstCutsPromises",
+	}, {
+		name: "the same, handed over", file: "handover.go",
+		old: "		m.cut()\n", new: "",
+		tests: "TestSmallerBurstCutsPromises",
+	}, {
+		name: "a promise never told is kept for ever", file: "meter.go",
+		old: "			r.high.mark = before\n", new: "			_ = before\n",
+		tests: "TestPromiseThatWasNeverToldEnds",
 	},
 }

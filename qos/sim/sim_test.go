@@ -51,6 +51,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		22591: "the same, where 19 units are 52 ms of the rate",
 
 		112146: "a report that the owner before had answered came late to the new one, and what was told since looked untold",
+		152931: "promised under a burst of 221 MB, spent by a stopped ring under one of 62 MB: 1.27 times the bound",
 		144293: "used before the ownership, paid for by overflowing refill, told after it: the level falls twice, and promises were made between",
 	} {
 		if _, err := RunSeed(seed); err != nil {
