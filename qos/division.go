@@ -35,12 +35,20 @@ func (m *meter) divide(r *reporter, now int64) {
 // share is what r is to have in hand: what it wants, but no more than its own and half of what is free, for others will ask; or when there is not
 // enough for all, its part in proportion to what it wants. Halves alone are unfair then: those who are served well use much, report
 // often, and at each report take half of what is free from those who wait and report seldom: of five alike, one got 0.35 of what the others had.
+//
+// Where nobody else wants any, half would be kept for nobody, and a burst and advance worth less than three intervals be full with much of the rate not served:
+// one interval's use is still in the level until it is told, and of the rest half was granted (0.66 of the rate, where 10 ms of it met a report each 5 ms). What r
+// wants once it has in full then, and only the second helping comes out of half.
 func (m *meter) share(r *reporter, own, free int64) int64 {
 	free = max(free, 0)
 	if all := m.live() + free; m.wants > all && m.wants > r.want {
 		return min(mulDiv(r.want, all, m.wants), own+free)
 	}
-	return min(r.want, own+free/2)
+	more := free / 2
+	if m.wants == r.want {
+		more = max(more, min(r.want/2-own, free))
+	}
+	return min(r.want, own+more)
 }
 
 // ceiling is what r's next snapshot says, never less than the use known.

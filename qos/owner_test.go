@@ -124,15 +124,56 @@ func (b *ownerBench) ask(w WorkerID, charged, need, demand int64) RateSnapshot {
 
 func TestOwnerGrantsByDemandAndKeepsHalf(t *testing.T) {
 	b := newOwnerBench(t, nil)
-	// free = min(100+8, 20+20) = 40
-	if s := b.ask("a", 0, 0, 5); s.Remaining != 10 || s.Exhausted || s.Reporters != 1 || s.Level != 100 || s.Stamp != b.now-ms {
+	b.ask("b", 0, 0, 1) // 2 for it, and free is min(100+8, 2*20+20) - 2 = 58
+	if s := b.ask("a", 0, 0, 5); s.Remaining != 10 || s.Exhausted || s.Reporters != 2 || s.Level != 100 || s.Stamp != b.now-ms {
 		t.Fatalf("twice the demand: %+v", s)
 	}
-	if s := b.ask("a", 10, 0, 50); s.Remaining != 20 || s.Level != 90 || s.Acknowledged.Charged != 10 {
+	if s := b.ask("a", 10, 0, 28); s.Remaining != 29 || s.Level != 90 || s.Acknowledged.Charged != 10 {
 		t.Fatalf("at most half of what is free: %+v", s)
 	}
-	if s := b.ask("a", 0, 0, 50); s.Remaining != 30 {
+	if s := b.ask("a", 0, 0, 28); s.Remaining != 29+14 {
 		t.Fatalf("own and half of what is free: %+v", s)
+	}
+}
+
+// TestWhoAloneWantsHasItOnceInFull: half of what is free is kept for others that ask. Where none does it would be kept for nobody, and a burst that is worth
+// less than three intervals be full while the one that asks waits: 0.83 of the rate here.
+func TestWhoAloneWantsHasItOnceInFull(t *testing.T) {
+	const interval = 4 * ms
+	for _, tt := range []struct {
+		name   string
+		worker WorkerID
+		others int
+		burst  int64
+	}{
+		{"the owner's own, that has no advance", "o", 0, 10},
+		{"another", "w", 0, 2},
+		{"the owner's own beside some that want no more", "o", 3, 2},
+	} {
+		b := newOwnerBench(t, func(p *Policy) { p.Rate, p.Burst, p.LocalBurst = 100_000, 100*tt.burst, 100*tt.burst })
+		served, hand := int64(0), int64(0)
+		for round := range int64(100) {
+			for i := range tt.others { // a lease that lives, and nothing wanted
+				b.ask(WorkerID(fmt.Sprint("other", i)), 0, 0, 0)
+			}
+			s := b.ask(tt.worker, hand, 1, 2000)
+			served += hand
+			if hand = s.Remaining; round == 20 {
+				served = 0
+			}
+			b.now += interval
+			b.o.Push(b.now, nil)
+		}
+		if due := 79 * b.p.Rate * interval / perSecond; served < due*97/100 {
+			t.Errorf("%s: served %d of %d", tt.name, served, due)
+		}
+		b.ask(tt.worker, hand, 0, 0)
+		b.now += 200 * ms // full again, and every lease lives
+		b.o.Push(b.now, nil)
+		free := b.meter().free(b.meter().reporters[tt.worker])
+		if s := b.ask(tt.worker, 0, 0, 2*free/3); s.Remaining != 2*free/3 { // of the second helping half stays free for whoever asks next
+			t.Errorf("%s: %d of %d, wanted once %d", tt.name, s.Remaining, free, 2*free/3)
+		}
 	}
 }
 

@@ -175,6 +175,14 @@ var mutants = []mutant{
 		old: "m.wants > all && m.wants > r.want {", new: "m.wants < 0 {",
 		tests: "TestAlikeWorkersAreServedAlike",
 	}, {
+		name: "half is kept for nobody", file: "division.go",
+		old: "	if m.wants == r.want {\n", new: "	if m.wants < 0 {\n",
+		tests: "TestWhoAloneWantsHasItOnceInFull",
+	}, {
+		name: "who alone wants has all of it twice", file: "division.go",
+		old: "min(r.want/2-own, free)", new: "min(r.want-own, free)",
+		tests: "TestWhoAloneWantsHasItOnceInFull",
+	}, {
 		name: "exhausted helps itself from the allowance", file: "inforce.go",
 		old: "	case s.Exhausted: // as", new: "	case s.Exhausted && s.Turn < 0: // as",
 		tests: "TestExhaustedWorkerDoesNotHelpItself",
