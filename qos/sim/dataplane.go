@@ -148,6 +148,9 @@ func (w *World) gather(u *use, r int) {
 func (w *World) arriveRequests(u *use, r int, n int64) {
 	l, lim := &u.lanes[r], w.limits[u.limit]
 	lim.offered += n * u.need
+	if lim.owed {
+		lim.perfect.arrive(w.now, n)
+	}
 	if over := l.waiting + n - lim.bound/int64(len(u.lanes)); over > 0 {
 		over = min(over, n)
 		w.refuse(u, r, over) // the tenant queue is full

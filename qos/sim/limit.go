@@ -60,12 +60,13 @@ type limit struct {
 
 	promised int64 // sum of the uses' parts: at least what may still be spent under views in force
 
-	demand Demand
-	period int // how often it has moved
-	turn   int // how often it was changed: older moves are void
-	newest uint64
-	from   measured
-	owed   bool // liveness is measured: what it owed is paid
+	demand  Demand
+	period  int // how often it has moved
+	turn    int // how often it was changed: older moves are void
+	newest  uint64
+	from    measured
+	owed    bool    // liveness is measured: what it owed is paid
+	perfect perfect // what of it could be served, while it is measured
 }
 
 // unknown is what a new incarnation's use counts as: nothing, while the owner's books can be compared.
