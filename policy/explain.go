@@ -172,7 +172,7 @@ func Warnings(s *Set, w *Worker) (all []Warning) {
 			if !l.Limits() {
 				continue
 			}
-			for _, advice := range w.Limits.Advice(l, need) {
+			for _, advice := range w.Limits.Advice(l, qos.Use{Need: need, Workers: w.Workers, Deadline: t.Queue.Deadline}) {
 				say("%s", strings.TrimPrefix(advice, t.ID+"/"))
 			}
 			if wait := time.Duration(float64(need) / float64(l.Rate) * 1e9); l.OnLimit == qos.Pace && t.Queue.Deadline > 0 && wait > t.Queue.Deadline {

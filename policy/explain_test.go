@@ -2,6 +2,7 @@ package policy
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestWarnings(t *testing.T) {
 		{"nothing to read", "tenants: [{id: public}]", []string{`it may read nothing: write  allow: ["/"]`}},
 		{"a prefix that is no folder", "tenants: [{id: public, allow: [/log, /x/, /list.txt]}]", []string{"allow /log allows /logANYTHING, too"}},
 		{"what is not charged", "tenants: [{id: public, allow: [/], limits: {write_iops: {rate: 1/s, burst: 1, local_burst: 1}}}]", []string{"write_iops: nothing is charged to it"}},
-		{"the limiter's", limit("rate: 400MiB/s, burst: 512KiB, local_burst: 512KiB"), []string{"burst 524288 holds less than two charges of 524288: want at least 1048576"}},
+		{"the limiter's", limit("rate: 50MiB/s, burst: 512KiB, local_burst: 512KiB"), []string{"burst 524288 holds less than two charges of 524288: want at least 1048576"}},
 		{"the limiter's, of a limit that is off", limit("rate: 400MiB/s, burst: 512KiB, local_burst: 512KiB, mode: off"), nil},
 		{"a charge that outlasts the queue", "defaults: {queue: {deadline: 2s}}\n" + limit("rate: 100KiB/s, burst: 64MiB, local_burst: 8MiB"),
 			[]string{"one charge of 512KiB takes 5.12s at this rate, longer than the queue's deadline, 2s"}},
@@ -64,6 +65,22 @@ func TestWarnings(t *testing.T) {
 			if !strings.Contains(all[i].Text, c.want[i]) {
 				t.Errorf("%s: %q, want %q in it", c.name, all[i].Text, c.want[i])
 			}
+		}
+	}
+}
+
+// TestWarningsOfManyWorkers: what one worker serves well and eight do not.
+func TestWarningsOfManyWorkers(t *testing.T) {
+	for text, want := range map[string]string{
+		"read_iops: {rate: 10/s, burst: 31, local_burst: 4, on_limit: reject}": "burst 31 is little for 8 workers that do not let requests wait",
+		"read_iops: {rate: 10/s, burst: 9, local_burst: 4}":                    "requests wait for 20ms at most",
+	} {
+		set := mustParse(t, `tenants: [{id: public, allow: ["/"], queue: {deadline: 20ms}, limits: {`+text+`}}]`)
+		if all := Warnings(set, worker(8)); !slices.ContainsFunc(all, func(w Warning) bool { return strings.Contains(w.Text, want) }) {
+			t.Errorf("%s: %q, want %q", text, all, want)
+		}
+		if all := Warnings(set, worker(1)); slices.ContainsFunc(all, func(w Warning) bool { return strings.Contains(w.Text, want) }) {
+			t.Errorf("%s: one worker is told, too", text)
 		}
 	}
 }

@@ -94,6 +94,9 @@ func (c *Config) earlyGap() int64 {
 	return max(min(int64(c.SyncMin), int64(c.Advance)/4), int64(c.SyncMin)/4)
 }
 
+// longest is the interval up to which that of a limit with little use stretches.
+func (c *Config) longest() int64 { return max(int64(c.TTL)/2, int64(c.SyncMax)) }
+
 // threshold is the least unacknowledged use that is worth an early report.
 func (c *Config) threshold(m Metric) int64 {
 	if m.Requests() {

@@ -349,7 +349,7 @@ func (r *Reporter) pace(c *Cell, used int64) {
 	case waiting > 0:
 		rep.interval = int64(r.cfg.SyncMax)
 	default:
-		rep.interval = min(rep.interval*3/2, max(int64(r.cfg.TTL)/2, int64(r.cfg.SyncMax)))
+		rep.interval = min(rep.interval*3/2, r.cfg.longest())
 	}
 }
 

@@ -127,21 +127,23 @@ func (d drawer) limit(i int, s *Setup) LimitSetup {
 	if l.Heal.Shape == Bursts { // what is due of bursts, only the ideal bucket could say
 		l.Heal.Shape = Uniform
 	}
-	l.Sane = sane(&p, need, &s.Config, s.Workers)
 	if l.Heal.Rate < p.Rate {
 		l.Deadline = max(l.Deadline, 200e6)
 	}
+	l.Sane = sane(p, qos.Use{Need: need, Workers: s.Workers, Deadline: time.Duration(l.Deadline)}, &s.Config)
 	return l
 }
 
-// sane is what liveness is owed to: every policy of which talon policy check has nothing to say, at every advance. One that rejects needs more: a unit in
-// each worker's hands is none for the one that asks, and it may not wait; so B holds four needs for each worker, and with the advance 28 ms of R. The same
-// where the message budget is under a push for each worker: turns come no faster than the pushes that tell of them.
-func sane(p *qos.Policy, need int64, c *qos.Config, workers int) bool {
-	if (p.OnLimit == qos.Reject || c.Budget < workers) && p.Burst < max(4*need*int64(workers), mul(p.Rate, max(int64(28*time.Millisecond-c.Advance), 0), 1e9)) {
+// sane is what liveness is owed to: every policy of which talon policy check has nothing to say, at every advance. Where the message budget is under a push for
+// each worker, as much is needed as if nothing could wait: turns come no faster than the pushes that tell of them.
+func sane(p qos.Policy, u qos.Use, c *qos.Config) bool {
+	if len(c.Advice(&p, u)) > 0 {
 		return false
 	}
-	return len(c.Advice(p, need)) == 0
+	if c.Budget < u.Workers {
+		p.OnLimit = qos.Reject
+	}
+	return len(c.Advice(&p, u)) == 0
 }
 
 func (d drawer) demand(rate, need int64) Demand {
