@@ -204,7 +204,10 @@ func (t *term) refill(rate, ns int64) {
 		t.level, t.nano = t.burst, 0
 		return
 	}
-	units, nano := bits.Div64(hi, lo, perSecond)
+	units, nano := lo/perSecond, lo%perSecond
+	if hi > 0 { // the slow 128-bit division is seldom needed
+		units, nano = bits.Div64(hi, lo, perSecond)
+	}
 	if units > uint64(t.burst)-uint64(t.level) { // exact as unsigned: level <= burst
 		t.level, t.nano = t.burst, 0
 		return

@@ -14,7 +14,10 @@ type bucket struct {
 func (b *bucket) to(now int64) {
 	hi, lo := bits.Mul64(uint64(b.rate), uint64(now-b.at))
 	lo, carry := bits.Add64(lo, uint64(b.nano), 0)
-	units, nano := bits.Div64(hi+carry, lo, 1e9)
+	units, nano := lo/1e9, lo%1e9
+	if hi+carry > 0 { // the slow 128-bit division is seldom needed
+		units, nano = bits.Div64(hi+carry, lo, 1e9)
+	}
 	b.at = now
 	if int64(units) >= b.burst-b.level {
 		b.level, b.nano = b.burst, 0

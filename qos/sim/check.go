@@ -7,9 +7,9 @@ import (
 )
 
 // checkAdmitted holds one charge against the contract and against what the worker was entitled to.
-func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision, held bool) {
+func (w *World) checkAdmitted(k *worker, u *use, n, local int64, why qos.Reason, held bool) {
 	lim := w.limits[u.limit]
-	if d.Reason == qos.ShadowDenied {
+	if why == qos.ShadowDenied {
 		return
 	}
 	if u.charged == 0 {
@@ -18,7 +18,7 @@ func (w *World) checkAdmitted(k *worker, u *use, n, local int64, d qos.Decision,
 	u.charged += n
 	lim.charged += n
 	w.trace(uint64(u.limit)<<32|uint64(uint32(k.slot)), uint64(n))
-	if d.Reason == qos.Unlimited {
+	if why == qos.Unlimited {
 		w.result.Branches[Unlimited]++
 		if lim.valid {
 			w.unknow(lim, u.limit)
@@ -49,6 +49,9 @@ func (w *World) checkContract(k *worker, u *use, lim *limit, n int64) {
 	if u.era != lim.era {
 		u.era = lim.era
 		lim.active++
+	}
+	if excess <= 0 { // something is always allowed: see allowed, where N and b are at least 1
+		return
 	}
 	allowed := lim.allowed(&w.setup)
 	if excess > allowed {

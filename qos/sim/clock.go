@@ -15,18 +15,18 @@ func (c clock) read(real int64) int64 {
 	return c.start + real + mulPPM(real, c.ppm)
 }
 
-// when is the first moment of real time at which the clock reads at least t.
+// when is the first moment of real time at which the clock reads at least t: at its start or before, if t is no later.
 func (c clock) when(t int64) int64 {
 	t -= c.start
-	if c.ppm == 0 {
+	switch {
+	case c.ppm == 0 || t <= 0:
 		return t
+	case c.ppm < 0: // it reads real*(1e6+ppm)/1e6, rounded up
+		return mul(t-1, 1e6, 1e6+c.ppm) + 1
 	}
-	real := t - mulPPM(t, c.ppm)
-	for c.read(real)-c.start < t {
-		real += t - (c.read(real) - c.start)
-	}
-	for c.read(real-1)-c.start >= t {
-		real--
+	real := mul(t, 1e6, 1e6+c.ppm) // the same, rounded down
+	if real+mulPPM(real, c.ppm) < t {
+		real++
 	}
 	return real
 }

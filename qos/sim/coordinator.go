@@ -74,7 +74,7 @@ func (w *World) tellAll() {
 	for _, k := range w.workers {
 		if k.alive && !k.gone {
 			at := w.now + 1 + w.rnd.Int64N(max(w.setup.Spread, 1))
-			w.queue.push(event{at: at, kind: aRead, who: k.slot, life: -1})
+			w.queue.push(at, aRead, k.whoever(), 0)
 		}
 	}
 }

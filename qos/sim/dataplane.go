@@ -50,11 +50,11 @@ func (w *World) pass(k *worker, r int) {
 	early := g.early
 	g.early = false
 	local := k.clock.read(w.now)
-	k.ledger.Enter(r)
 	if s.StallP > 0 && w.healedAt == 0 && w.rnd.IntN(1000) < s.StallP {
 		w.stop(k, r, local)
 		return
 	}
+	inside := false
 	for _, u := range k.life.uses {
 		l := &u.lanes[r]
 		if u.rate > 0 || l.waiting > 0 {
@@ -63,13 +63,19 @@ func (w *World) pass(k *worker, r int) {
 			l.since = w.now
 		}
 		if l.waiting > 0 || l.told > 0 {
+			if !inside { // with nothing to serve no view is read
+				k.ledger.Enter(r)
+				inside = true
+			}
 			w.serve(k, u, r, u.cell.View(), local, forever)
 		}
 	}
-	k.ledger.Leave(r)
+	if inside {
+		k.ledger.Leave(r)
+	}
 	if !early {
 		next := w.now + s.Pass - s.Pass/8 + w.rnd.Int64N(s.Pass/4+1)
-		w.queue.push(event{at: next, kind: aPass, ring: uint8(r), who: k.slot, life: k.life.n})
+		w.queue.push(next, aPass, k.itself(), int32(r))
 	}
 	if k.reporter.Urgent() {
 		w.control(k)
@@ -81,11 +87,12 @@ func (w *World) stop(k *worker, r int, local int64) {
 	w.result.Faults[Stall]++
 	g := &k.rings[r]
 	g.stopped, g.entered = true, local
+	k.ledger.Enter(r)
 	for _, u := range k.life.uses {
 		u.lanes[r].view = u.cell.View()
 	}
 	at := w.now + 1 + w.rnd.Int64N(w.setup.Stall)
-	w.queue.push(event{at: at, kind: aFinish, ring: uint8(r), who: k.slot, life: k.life.n})
+	w.queue.push(at, aFinish, k.itself(), int32(r))
 }
 
 // finish lets a stopped ring charge under the views and the time it holds, within what one pass may: b divided by the rings.
@@ -103,7 +110,7 @@ func (w *World) finish(k *worker, r int) {
 	}
 	g.stopped = false
 	k.ledger.Leave(r)
-	w.queue.push(event{at: w.now + s.Pass, kind: aPass, ring: uint8(r), who: k.slot, life: k.life.n})
+	w.queue.push(w.now+s.Pass, aPass, k.itself(), int32(r))
 	w.control(k)
 }
 
@@ -112,7 +119,7 @@ func (w *World) retry(k *worker, u *use) {
 	for r := range k.rings {
 		if g := &k.rings[r]; u.lanes[r].waiting > 0 && !g.early && !g.stopped {
 			g.early = true
-			w.queue.push(event{at: w.now + 2_000, kind: aPass, ring: uint8(r), who: k.slot, life: k.life.n})
+			w.queue.push(w.now+2_000, aPass, k.itself(), int32(r))
 		}
 	}
 }
@@ -191,33 +198,48 @@ func (l *lane) take(n int64) {
 	}
 }
 
-// serve admits what waits on a lane, in order, until the limit says wait. Many requests are tried at once, then half of them, and so on:
-// the same end as one by one, sooner. What cannot go is not tried: see futile.
+// serve admits what waits on a lane, in order, until the limit says wait, and tells the worker what waits then. What cannot go is not tried: see futile.
 func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64) {
 	l := &u.lanes[r]
-	step := l.waiting
-	most := max(w.limits[u.limit].burst/u.need, 1)
-	if left := v.Ceiling() - u.cell.Used(); v.Fresh(local) && left < step*u.need { // no more than this can go at once
-		step = max(left/u.need, min(step, 1))
+	if hopeless, waits := w.futile(u, v, local); l.waiting > 0 && (hopeless >= u.need || !waits) {
+		w.charge(k, u, r, v, local, budget, hopeless, waits)
 	}
-	hopeless, waits := w.futile(u, v, local)
+	if wait := l.waiting * u.need; wait != l.told {
+		need := min(u.need, wait)
+		u.cell.Await(r, need, wait)
+		if u.pair != nil {
+			u.pair.cell.Await(r, min(u.pair.need, l.waiting*u.pair.need), l.waiting*u.pair.need)
+		}
+		l.told = wait
+	}
+}
+
+// charge tries many requests at once, then half of them, and so on: the same end as one by one, sooner.
+func (w *World) charge(k *worker, u *use, r int, v *qos.View, local, budget, hopeless int64, waits bool) {
+	l := &u.lanes[r]
+	step, burst := l.waiting, w.limits[u.limit].burst
+	if left := v.Ceiling() - u.cell.Used(); v.Fresh(local) && left < step*u.need { // no more than this can go at once
+		if step = 1; left >= 2*u.need {
+			step = left / u.need
+		}
+	}
 	for step > 0 && l.waiting > 0 {
-		n := min(step, l.waiting, most)
+		n := min(step, l.waiting)
+		if n*u.need > burst {
+			n = max(burst/u.need, 1)
+		}
 		if n*u.need > budget || n*u.need > hopeless && (n > 1 || waits) {
-			if n == 1 {
-				break
-			}
 			step = n / 2
 			continue
 		}
-		switch d := w.admit(u, v, n, local); d.Outcome {
+		switch outcome, why := admit(u, v, n, local); outcome {
 		case qos.Go:
 			l.take(n)
 			budget -= n * u.need
 			step = max(min(step, l.waiting/2), min(l.waiting, 1))
-			w.admitted(k, u, n*u.need, local, d, budget < forever/2)
+			w.admitted(k, u, n*u.need, local, why, budget < forever/2)
 			if u.pair != nil {
-				w.admitted(k, u.pair, n*u.pair.need, local, d, false)
+				w.admitted(k, u.pair, n*u.pair.need, local, why, false)
 			}
 			hopeless, waits = w.futile(u, v, local)
 		case qos.Refuse:
@@ -233,14 +255,6 @@ func (w *World) serve(k *worker, u *use, r int, v *qos.View, local, budget int64
 		default:
 			step = n / 2
 		}
-	}
-	if wait := l.waiting * u.need; wait != l.told {
-		need := min(u.need, wait)
-		u.cell.Await(r, need, wait)
-		if u.pair != nil {
-			u.pair.cell.Await(r, min(u.pair.need, l.waiting*u.pair.need), l.waiting*u.pair.need)
-		}
-		l.told = wait
 	}
 }
 
@@ -265,16 +279,18 @@ func (w *World) futile(u *use, v *qos.View, local int64) (most int64, waits bool
 	return most, p.OnLimit == qos.Pace && u.need <= p.Largest()
 }
 
-func (w *World) admit(u *use, v *qos.View, n, local int64) qos.Decision {
+func admit(u *use, v *qos.View, n, local int64) (qos.Outcome, qos.Reason) {
 	if u.pair != nil {
-		return qos.AdmitBoth(u.cell, n*u.need, u.pair.cell, n*u.pair.need, local)
+		d := qos.AdmitBoth(u.cell, n*u.need, u.pair.cell, n*u.pair.need, local)
+		return d.Outcome, d.Reason
 	}
-	return u.cell.AdmitUnder(v, n*u.need, local)
+	d := u.cell.AdmitUnder(v, n*u.need, local)
+	return d.Outcome, d.Reason
 }
 
 // admitted books a charge with everybody who checks it, and draws whether a part of it comes back.
-func (w *World) admitted(k *worker, u *use, n, local int64, d qos.Decision, held bool) {
-	w.checkAdmitted(k, u, n, local, d, held)
+func (w *World) admitted(k *worker, u *use, n, local int64, why qos.Reason, held bool) {
+	w.checkAdmitted(k, u, n, local, why, held)
 	lim := w.limits[u.limit]
 	if lim.refundPM > 0 && w.healedAt == 0 && w.rnd.IntN(1000) < lim.refundPM {
 		w.result.Faults[Refund]++
@@ -285,7 +301,7 @@ func (w *World) admitted(k *worker, u *use, n, local int64, d qos.Decision, held
 			}
 		}
 		at := w.now + 1 + w.rnd.Int64N(lim.refundIn)
-		w.queue.push(event{at: at, kind: aRefund, who: k.slot, life: k.life.n, arg: w.refunds.put(&back)})
+		w.queue.push(at, aRefund, k.itself(), w.refunds.put(&back))
 	}
 }
 

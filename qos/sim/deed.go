@@ -202,16 +202,15 @@ func (w *World) resume(k *worker) {
 	held := k.held
 	k.held = nil
 	for _, e := range held {
-		e.at = w.now
+		at := w.now
 		if e.kind == aWake {
-			e.at = k.wakeAt // the timer that counts
-			if e.at == forever {
+			if k.wakeAt == forever {
 				continue
 			}
-			e.at = max(e.at, w.now)
-			k.wakeAt = e.at
+			at = max(k.wakeAt, w.now) // the timer that counts
+			k.wakeAt = at
 		}
-		w.queue.push(e)
+		w.queue.push(at, e.kind, e.to, e.arg)
 	}
 }
 
@@ -235,7 +234,7 @@ func (w *World) doOwner(d Deed) {
 	a := int(owners[d.A])
 	after := func(op Op) {
 		next := Deed{Op: op, A: a}
-		w.queue.push(event{at: w.now + d.N, kind: aDeed, who: -1, life: -1, arg: w.deeds.put(&next)})
+		w.queue.push(w.now+d.N, aDeed, theCluster, w.deeds.put(&next))
 	}
 	switch d.Op {
 	case CrashOwner:
@@ -301,7 +300,7 @@ func (w *World) shutdown(a int) {
 		w.control(k)
 	}
 	d := Deed{Op: flushed, A: a, N: w.now + 5*int64(w.setup.Config.Confirm)}
-	w.queue.push(event{at: w.now + 1e6, kind: aDeed, who: -1, life: -1, arg: w.deeds.put(&d)})
+	w.queue.push(w.now+1e6, aDeed, theCluster, w.deeds.put(&d))
 }
 
 // leave ends a worker that has flushed, or has been at it until the deadline, or comes back to look again.
@@ -319,7 +318,7 @@ func (w *World) leave(a int, deadline int64) {
 		return
 	}
 	d := Deed{Op: flushed, A: a, N: deadline}
-	w.queue.push(event{at: w.now + 1e6, kind: aDeed, who: -1, life: -1, arg: w.deeds.put(&d)})
+	w.queue.push(w.now+1e6, aDeed, theCluster, w.deeds.put(&d))
 }
 
 // heal ends all faults: every link carries, every worker runs and has read the newest of everything.

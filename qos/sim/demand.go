@@ -73,7 +73,7 @@ func (w *World) respread(i int32) {
 	}
 	if lim.demand.Period > 0 && (lim.demand.Shape == Moving || lim.demand.Shape == Bursts) {
 		d := Deed{Op: rotate, A: int(i), N: int64(lim.turn)}
-		w.queue.push(event{at: w.now + lim.demand.Period, kind: aDeed, who: -1, life: -1, arg: w.deeds.put(&d)})
+		w.queue.push(w.now+lim.demand.Period, aDeed, theCluster, w.deeds.put(&d))
 	}
 }
 
@@ -108,6 +108,9 @@ func (w *World) setRate(k *worker, i int32) {
 // mul is a*b/c, rounded down, where the result fits.
 func mul(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi == 0 { // without the slow 128-bit division
+		return int64(lo / uint64(c))
+	}
 	q, _ := bits.Div64(hi, lo, uint64(c))
 	return int64(q)
 }

@@ -104,23 +104,21 @@ func post[T any](w *World, k, to *worker, kind kind, box *pool[T], body *T, byte
 	}
 	for range w.carries(k.index, to.index) {
 		at := w.now + w.travel(k.index, to.index)
-		w.queue.push(event{at: at, kind: kind, who: to.slot, life: -1, arg: box.put(body)})
+		w.queue.push(at, kind, to.whoever(), box.put(body))
 	}
 }
 
 // arrive hands a message to the state machine it is for, and sends what that answers. The message keeps its place until that is done: a pool that
 // grows meanwhile leaves it where it was.
 func (w *World) arrive(k *worker, e *event) {
-	if k.lag > 0 && e.life != lagged { // a slow worker takes its time over everything, and its queue is bounded
+	if k.lag > 0 && e.to.life != lagged { // a slow worker takes its time over everything, and its queue is bounded
 		w.result.Faults[Slow]++
 		if k.busy-w.now > 100e6 {
 			w.lost(e)
 			return
 		}
-		e.at = max(k.busy, w.now) + w.rnd.Int64N(k.lag) + 1
-		k.busy = e.at
-		e.life = lagged
-		w.queue.push(*e)
+		k.busy = max(k.busy, w.now) + w.rnd.Int64N(k.lag) + 1
+		w.queue.push(k.busy, e.kind, receiver{k.slot, lagged}, e.arg)
 		return
 	}
 	local := k.clock.read(w.now)

@@ -22,7 +22,7 @@ func (w *World) Watch(i int, step int64, cols int) *Plot {
 	p := &Plot{limit: i, step: step, last: w.limits[i].net()}
 	w.plot = p
 	for c := range cols {
-		w.queue.push(event{at: w.now + int64(c+1)*step, kind: aSample, who: -1, life: -1})
+		w.queue.push(w.now+int64(c+1)*step, aSample, theCluster, 0)
 	}
 	return p
 }

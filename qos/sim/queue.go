@@ -4,15 +4,27 @@ import "math/bits"
 
 // An event is something that happens at one moment of real time. It is small and has no pointers: the queue of a long run moves millions of them.
 type event struct {
-	at   int64  // ns of real time
-	seq  uint32 // events of one moment happen in the order in which they were made
-	kind kind
-	ring uint8 // of the worker, for passes
-	who  int32 // slot of the worker it happens to, or -1
-	life int32 // incarnation it was meant for: one that has died since gets nothing; -1 whoever is there
-	arg  int32 // index into the pool of its kind
+	at   int64 // ns of real time
+	to   receiver
+	arg  int32 // index into the pool of its kind; of passes the ring
 	next int32 // the queue's: what follows in the same slot, -1 none
+	kind kind
 }
+
+// A receiver is whom an event is for.
+type receiver struct {
+	slot int32 // of the worker it happens to; -1 the cluster
+	life int32 // incarnation it was meant for: one that has died since gets nothing; -1 whoever is there
+}
+
+// theCluster is what events happen to that happen to no worker.
+var theCluster = receiver{-1, -1}
+
+// whoever is a worker, in whatever incarnation.
+func (k *worker) whoever() receiver { return receiver{k.slot, -1} }
+
+// itself is a worker in its present incarnation.
+func (k *worker) itself() receiver { return receiver{k.slot, k.life.n} }
 
 type kind uint8
 
@@ -37,7 +49,7 @@ const (
 //
 // It is a timing wheel (Varghese and Lauck, 1987) of slots that each span a short time, with a heap for what lies beyond its turn. Most events are due
 // within milliseconds and find their slot empty, so that pushing and popping touch a few words; a heap alone, whose every pop sifts through all that is
-// pending, took a quarter of a run.
+// pending, took a quarter of a run. Events are written where they stay until they have happened: copies of them took a tenth.
 type queue struct {
 	shift uint // a slot spans 2^shift ns
 	mask  int64
@@ -47,8 +59,9 @@ type queue struct {
 	words []uint64 // a bit for each word of some that is not zero
 	near  int      // events on the wheel
 
-	nodes []event // of the wheel
+	nodes []event // all that are pending
 	free  int32   // first of the nodes not in use, -1 none
+	taken int32   // the node of the event that pop has returned last, -1 none
 	far   heap
 	seq   uint32
 }
@@ -59,24 +72,14 @@ const wheelSpan = 26
 // init makes an empty queue for about so many pending events.
 func (q *queue) init(pending int) {
 	width := max(min(bits.Len(uint(pending))+3, 18), 11)
-	*q = queue{shift: uint(wheelSpan - width), mask: 1<<width - 1, slots: make([]int32, 1<<width), some: make([]uint64, 1<<width/64), words: make([]uint64, max(1<<width/4096, 1)), free: -1}
+	*q = queue{shift: uint(wheelSpan - width), mask: 1<<width - 1, slots: make([]int32, 1<<width), some: make([]uint64, 1<<width/64), words: make([]uint64, max(1<<width/4096, 1)), free: -1, taken: -1}
 	for i := range q.slots {
 		q.slots[i] = -1
 	}
 }
 
-func (q *queue) push(e event) {
-	e.seq = q.seq
-	q.seq++
-	if e.at>>q.shift-q.turn > q.mask {
-		q.far.push(e)
-		return
-	}
-	q.place(e)
-}
-
-// place puts an event into its slot, behind all that are not later.
-func (q *queue) place(e event) {
+// push lets an event happen at a moment.
+func (q *queue) push(at int64, kind kind, to receiver, arg int32) {
 	n := q.free
 	if n >= 0 {
 		q.free = q.nodes[n].next
@@ -84,52 +87,63 @@ func (q *queue) place(e event) {
 		n = int32(len(q.nodes))
 		q.nodes = append(q.nodes, event{})
 	}
+	e := &q.nodes[n]
+	e.at, e.to, e.arg, e.kind = at, to, arg, kind
+	q.seq++
+	if at>>q.shift-q.turn > q.mask {
+		q.far.push(later{at: at, seq: q.seq, node: n})
+		return
+	}
+	q.place(n)
+}
+
+// place puts a node into its slot, behind all that are not later.
+func (q *queue) place(n int32) {
+	e := &q.nodes[n]
 	q.near++
 	i := max(e.at>>q.shift, q.turn) & q.mask
-	first := q.slots[i]
-	if first < 0 || e.at < q.nodes[first].at {
-		e.next = first
-		q.nodes[n] = e
+	after := q.slots[i]
+	if after < 0 || e.at < q.nodes[after].at {
+		e.next = after
 		q.slots[i] = n
 		q.some[i>>6] |= 1 << (i & 63)
 		q.words[i>>12] |= 1 << (i >> 6 & 63)
 		return
 	}
 	for {
-		next := q.nodes[first].next
-		if next < 0 || e.at < q.nodes[next].at {
-			e.next = next
-			q.nodes[n] = e
-			q.nodes[first].next = n
+		before := &q.nodes[after]
+		if after = before.next; after < 0 || e.at < q.nodes[after].at {
+			e.next, before.next = after, n
 			return
 		}
-		first = next
 	}
 }
 
-// pop takes the earliest event if it is due before t.
-func (q *queue) pop(t int64) (_ event, due bool) {
+// pop takes the earliest event if it is due before t, else it returns nil. The event is the caller's until the next pop.
+func (q *queue) pop(t int64) *event {
+	if n := q.taken; n >= 0 {
+		q.nodes[n].next, q.free, q.taken = q.free, n, -1
+	}
 	if q.near == 0 {
 		if len(q.far) == 0 || q.far[0].at >= t {
-			return event{}, false
+			return nil
 		}
 		q.turn = q.far[0].at >> q.shift
 		q.draw()
 	}
 	i := q.next()
 	n := q.slots[i]
-	at := &q.nodes[n]
-	if at.at >= t {
-		return event{}, false
+	e := &q.nodes[n]
+	if e.at >= t {
+		return nil
 	}
-	q.slots[i] = at.next
-	if at.next < 0 {
+	q.taken = n
+	q.slots[i] = e.next
+	if e.next < 0 {
 		if q.some[i>>6] &^= 1 << (i & 63); q.some[i>>6] == 0 {
 			q.words[i>>12] &^= 1 << (i >> 6 & 63)
 		}
 	}
-	e := *at
-	at.next, q.free = q.free, n
 	q.near--
 	if turn := q.turn + (int64(i)-q.turn)&q.mask; turn != q.turn {
 		q.turn = turn
@@ -137,7 +151,7 @@ func (q *queue) pop(t int64) (_ event, due bool) {
 			q.draw()
 		}
 	}
-	return e, true
+	return e
 }
 
 // draw takes onto the wheel what has come within its turn. It does so before anything later can be pushed for the same moment, so that order is kept.
@@ -168,10 +182,17 @@ func (q *queue) next() int {
 	}
 }
 
-// A heap is a 4-ary heap of events, earliest first.
-type heap []event
+// A heap is a 4-ary heap of nodes, earliest first.
+type heap []later
 
-func (h *heap) push(e event) {
+// later is a node of the queue whose time is not within the wheel's turn.
+type later struct {
+	at   int64
+	seq  uint32 // events of one moment happen in the order in which they were pushed
+	node int32
+}
+
+func (h *heap) push(e later) {
 	*h = append(*h, e)
 	s := *h
 	i := len(s) - 1
@@ -186,9 +207,9 @@ func (h *heap) push(e event) {
 	s[i] = e
 }
 
-func (h *heap) pop() event {
+func (h *heap) pop() (node int32) {
 	s := *h
-	first, last := s[0], s[len(s)-1]
+	first, last := s[0].node, s[len(s)-1]
 	s = s[:len(s)-1]
 	*h = s
 	if len(s) == 0 {
@@ -215,6 +236,6 @@ func (h *heap) pop() event {
 	return first
 }
 
-func (e *event) before(o *event) bool {
+func (e *later) before(o *later) bool {
 	return e.at < o.at || e.at == o.at && int32(e.seq-o.seq) < 0 // seq may wrap
 }

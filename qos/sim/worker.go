@@ -140,7 +140,7 @@ func (w *World) boot(slot, index int32) error {
 	}
 	k.rings = make([]ring, s.Rings)
 	for r := range k.rings {
-		w.queue.push(event{at: w.now + 1 + w.rnd.Int64N(s.Pass), kind: aPass, ring: uint8(r), who: slot, life: k.life.n})
+		w.queue.push(w.now+1+w.rnd.Int64N(s.Pass), aPass, k.itself(), int32(r))
 	}
 	for _, i := range w.users[index] {
 		l := w.limits[i]
@@ -193,7 +193,7 @@ func (w *World) setTimer(k *worker) {
 	k.wakeFor = at
 	real := max(k.clock.when(at), w.now+1)
 	k.wakeAt = real
-	w.queue.push(event{at: real, kind: aWake, who: k.slot, life: k.life.n})
+	w.queue.push(real, aWake, k.itself(), 0)
 }
 
 // report sends one report to its owner.

@@ -130,7 +130,7 @@ func New(s Setup) (*World, error) {
 		w.spread(int32(i), l.Demand)
 	}
 	for _, t := range s.Faults {
-		w.queue.push(event{at: t.At, kind: aDeed, who: -1, life: -1, arg: w.deeds.put(&t.Deed)})
+		w.queue.push(t.At, aDeed, theCluster, w.deeds.put(&t.Deed))
 	}
 	return w, nil
 }
@@ -182,14 +182,25 @@ func (w *World) Run() (Result, error) {
 // Until lets happen what happens before t.
 func (w *World) Until(t int64) {
 	for w.err == nil {
-		e, due := w.queue.pop(t)
-		if !due {
+		e := w.queue.pop(t)
+		if e == nil {
 			break
 		}
 		w.now = e.at
-		w.trace(uint64(e.at), uint64(e.kind)<<32|uint64(uint32(e.who)))
+		w.trace(uint64(e.at), uint64(e.kind)<<32|uint64(uint32(e.to.slot)))
 		w.result.Events++
-		w.happen(&e)
+		if e.to.slot < 0 {
+			w.toCluster(e)
+			continue
+		}
+		switch k := w.workers[e.to.slot]; {
+		case !k.alive || e.to.life >= 0 && e.to.life != k.life.n:
+			w.lost(e)
+		case k.paused:
+			k.held = append(k.held, *e)
+		default:
+			w.toWorker(k, e)
+		}
 	}
 	w.now = max(w.now, t)
 }
@@ -200,36 +211,23 @@ func (w *World) trace(a, b uint64) {
 	w.hash = (w.hash ^ b) * 1099511628211
 }
 
-func (w *World) happen(e *event) {
-	switch e.kind {
-	case aDeed:
-		d := *w.deeds.at(e.arg)
-		w.deeds.drop(e.arg)
-		w.Do(d)
-		return
-	case aSample:
+func (w *World) toCluster(e *event) {
+	if e.kind == aSample {
 		w.sample()
 		return
 	}
-	k := w.workers[e.who]
-	if e.life >= 0 && e.life != k.life.n || !k.alive {
-		w.lost(e)
-		return
-	}
-	if k.paused {
-		k.held = append(k.held, *e)
-		return
-	}
-	w.toWorker(k, e)
+	d := *w.deeds.at(e.arg)
+	w.deeds.drop(e.arg)
+	w.Do(d)
 }
 
 // toWorker hands an event to a worker that runs.
 func (w *World) toWorker(k *worker, e *event) {
 	switch e.kind {
 	case aPass:
-		w.pass(k, int(e.ring))
+		w.pass(k, int(e.arg))
 	case aFinish:
-		w.finish(k, int(e.ring))
+		w.finish(k, int(e.arg))
 	case aWake:
 		if e.at == k.wakeAt {
 			k.wakeAt = forever
