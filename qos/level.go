@@ -122,7 +122,10 @@ func (l *Level) Until(target int64) int64 {
 // mulDiv is a*b/c for a, b >= 0 and c > 0, rounded down and cut to an int64.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi >= uint64(c) {
+	switch {
+	case hi == 0: // the usual case, without the slow 128-bit division
+		return int64(min(lo/uint64(c), math.MaxInt64))
+	case hi >= uint64(c):
 		return math.MaxInt64
 	}
 	q, _ := bits.Div64(hi, lo, uint64(c))

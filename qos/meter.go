@@ -311,7 +311,7 @@ func (m *meter) fresh(r *reporter) {
 }
 
 // snapshot issues the next snapshot to r.
-func (m *meter) snapshot(r *reporter, now int64) RateSnapshot {
+func (m *meter) snapshot(r *reporter, now int64) (s RateSnapshot) {
 	*m.version++
 	before := r.issued
 	r.issued, r.issuedAt = m.newest(), now
@@ -332,7 +332,7 @@ func (m *meter) snapshot(r *reporter, now int64) RateSnapshot {
 	}
 	m.lines[byPush].drop(byPush, r)
 	r.told = m.out()
-	s := RateSnapshot{
+	s = RateSnapshot{
 		Key: m.policy.Key(), To: r.id, Mark: r.issued,
 		Acknowledged: r.total, AckSequence: r.sequence, Remaining: remaining, Stamp: r.stamp, ObservedAt: now,
 		Exhausted: r.told, Queued: r.in[byTurn], Reporters: m.lines[byLease].len,

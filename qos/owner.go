@@ -211,7 +211,7 @@ func (o *Owner) InUse(now int64) bool { return o.agenda.len() > 0 || now < o.idl
 func (o *Owner) use(now int64) { o.idleAt = now + 4*int64(o.cfg.Confirm) }
 
 // Apply takes a report and answers it. The snapshot is valid only with Accepted; any other refusal has changed nothing.
-func (o *Owner) Apply(u *UsageReport, now int64) (RateSnapshot, Refusal) {
+func (o *Owner) Apply(u *UsageReport, now int64) (s RateSnapshot, why Refusal) {
 	m, why := o.meterFor(u, now)
 	if why != Accepted {
 		return o.refuse(why)
@@ -236,7 +236,7 @@ func (o *Owner) Apply(u *UsageReport, now int64) (RateSnapshot, Refusal) {
 		m.divide(r, now)
 	}
 	m.judge(now)
-	s := m.snapshot(r, now)
+	s = m.snapshot(r, now)
 	s.RingEpoch = o.ring
 	if u.Final {
 		m.leave(r)
