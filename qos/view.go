@@ -36,6 +36,24 @@ func (v *View) Fresh(now int64) bool { return now < v.expires }
 // Ceiling returns the largest total use that the view admits while it is fresh.
 func (v *View) Ceiling() int64 { return v.ceiling }
 
+// Room returns the largest charge that may go at now where used has been charged: more is denied, and leaves no trace.
+func (v *View) Room(used, now int64) int64 {
+	switch p := v.policy; {
+	case p == nil:
+		return 0
+	case !p.Limits() || p.Mode == Shadow:
+		return math.MaxInt64
+	case v.Fresh(now):
+		return v.ceiling - used
+	case now < v.barred:
+		return 0
+	}
+	return v.spare
+}
+
+// Exhausted reports whether the owner has nothing left for anybody: reject means reject.
+func (v *View) Exhausted() bool { return v.exhausted }
+
 // Mark returns the snapshot that the view came from.
 func (v *View) Mark() Mark { return v.mark }
 

@@ -127,7 +127,8 @@ func (w *World) checkReport(k *worker, u *use, r *qos.UsageReport) {
 // which is full when is not the owner's to know. Whatever makes an owner forget use shows here at once, long before enough of it has gathered
 // to break the contract.
 func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateSnapshot, local int64) {
-	i := w.limitOf(s.Key.Limit())
+	u := l.use
+	i := u.limit
 	lim := w.limits[i]
 	k.since[i] = k.epochR
 	if lim.mark != s.Mark.Owner {
@@ -135,7 +136,6 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 		w.changeHands(k, lim, i, s.Level)
 		lim.mark = s.Mark.Owner
 	}
-	u := l.use
 	u.counted = max(u.counted, s.Acknowledged.Charged)
 	if u.known < 0 { // it counts from the base that the report names, as the owner does
 		u.backKnown = s.Acknowledged.Refunded

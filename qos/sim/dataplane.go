@@ -223,6 +223,9 @@ func (w *World) charge(k *worker, u *use, r int, v *qos.View, local, budget, hop
 			step = left / u.need
 		}
 	}
+	if hopeless < u.need {
+		step = 1
+	}
 	for step > 0 && l.waiting > 0 {
 		n := min(step, l.waiting)
 		if n*u.need > burst {
@@ -258,25 +261,17 @@ func (w *World) charge(k *worker, u *use, r int, v *qos.View, local, budget, hop
 	}
 }
 
-// futile is the largest charge that may go now: more is denied without a trace, by what the ceiling leaves, or the bootstrap where there is no fresh
-// view. waits says that one request that is denied so is told to wait, not refused. Without it most charges tried were in vain.
+// futile is the largest charge that may go now. waits says that a request that is denied for being larger is told to wait, not refused: then none need be
+// tried, and most charges tried were in vain.
 func (w *World) futile(u *use, v *qos.View, local int64) (most int64, waits bool) {
 	p := v.Policy()
 	switch {
-	case w.thorough:
+	case w.thorough || u.pair != nil:
 		return forever, false
 	case p == nil:
 		return 0, false
-	case u.pair != nil || !p.Limits() || p.Mode != qos.Enforce:
-		return forever, false
-	case v.Fresh(local):
-		most = v.Ceiling() - u.cell.Used()
-	case p.Metric.Requests():
-		most = min(w.setup.Config.BootstrapIops, p.LocalBurst)
-	default:
-		most = min(w.setup.Config.BootstrapBytes, p.LocalBurst)
 	}
-	return most, p.OnLimit == qos.Pace && u.need <= p.Largest()
+	return v.Room(u.cell.Used(), local), u.need <= p.Largest() && (p.OnLimit == qos.Pace || p.OnLimit == qos.Reject && !v.Exhausted())
 }
 
 func admit(u *use, v *qos.View, n, local int64) (qos.Outcome, qos.Reason) {
