@@ -66,12 +66,12 @@ type queue struct {
 	seq   uint32
 }
 
-// wheelSpan is the time of one turn of the wheel, about 67 ms: retries, timers and most late messages are nearer.
-const wheelSpan = 26
+// wheelSpan is the time of one turn of the wheel, about 17 ms: retries, timers and most messages are nearer. Of longer ones the slots do not stay in the first cache.
+const wheelSpan = 24
 
 // init makes an empty queue for about so many pending events.
 func (q *queue) init(pending int) {
-	width := max(min(bits.Len(uint(pending))+3, 18), 11)
+	width := max(min(bits.Len(uint(pending))+3, 18), 10)
 	*q = queue{shift: uint(wheelSpan - width), mask: 1<<width - 1, slots: make([]int32, 1<<width), some: make([]uint64, 1<<width/64), words: make([]uint64, max(1<<width/4096, 1)), free: -1, taken: -1}
 	for i := range q.slots {
 		q.slots[i] = -1
@@ -131,7 +131,12 @@ func (q *queue) pop(t int64) *event {
 		q.turn = q.far[0].at >> q.shift
 		q.draw()
 	}
-	i := q.next()
+	i := int(q.turn & q.mask)
+	if s := q.some[i>>6] >> (i & 63); s != 0 {
+		i += bits.TrailingZeros64(s)
+	} else {
+		i = q.next(i)
+	}
 	n := q.slots[i]
 	e := &q.nodes[n]
 	if e.at >= t {
@@ -161,12 +166,8 @@ func (q *queue) draw() {
 	}
 }
 
-// next is the slot of the earliest event; the wheel must not be empty.
-func (q *queue) next() int {
-	i := int(q.turn & q.mask)
-	if s := q.some[i>>6] >> (i & 63); s != 0 {
-		return i + bits.TrailingZeros64(s)
-	}
+// next is the slot of the earliest event where slot i, and what comes after it in its word, are empty; the wheel is not.
+func (q *queue) next(i int) int {
 	w := (i>>6 + 1) & (len(q.some) - 1) // the word to go on with; the one of i comes last, for what is a whole turn away
 	v := w >> 6
 	if s := q.words[v] >> (w & 63); s != 0 {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -112,6 +113,23 @@ func TestQueueIsInOrderOfTime(t *testing.T) {
 			if e := q.pop(forever); e != nil {
 				t.Fatalf("pending %d, reach %d: %d at %d from nowhere", pending, reach, e.arg, e.at)
 			}
+		}
+	}
+}
+
+func TestDiceDrawWhatRandDraws(t *testing.T) {
+	d, r := newDice(1, 2), rand.New(rand.NewPCG(1, 2))
+	for i := range 100_000 {
+		n := int64(1)<<(i%63) + r.Int64N(7)
+		d.Int64N(7)
+		if i%2 == 0 {
+			n = max(n*3/4, 1)
+		}
+		if a, b := d.Int64N(n), r.Int64N(n); a != b {
+			t.Fatalf("draw %d of %d: %d, rand draws %d", i, n, a, b)
+		}
+		if a, b := d.IntN(1000), r.IntN(1000); a != b {
+			t.Fatalf("draw %d of 1000: %d, rand draws %d", i, a, b)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/talon-worker/talon/qos"
 )
@@ -13,7 +12,7 @@ type World struct {
 	setup Setup
 	now   int64 // ns of real time; no worker sees it
 	queue queue
-	rnd   *rand.Rand
+	rnd   dice
 	hash  uint64
 
 	workers []*worker // by slot; a zombie has a slot of its own
@@ -94,7 +93,7 @@ type Timed struct {
 // New builds the cluster and everything that is going to happen to it.
 func New(s Setup) (*World, error) {
 	w := &World{
-		setup: s, rnd: rand.New(rand.NewPCG(s.Seed, 0x7a110)), hash: 14695981039346656037,
+		setup: s, rnd: newDice(s.Seed, 0x7a110), hash: 14695981039346656037,
 		byName: map[qos.Limit]int32{}, index: map[qos.WorkerID]int32{},
 	}
 	w.queue.init(s.Workers * (s.Rings + 4))
@@ -198,6 +197,8 @@ func (w *World) Until(t int64) {
 			w.lost(e)
 		case k.paused:
 			k.held = append(k.held, *e)
+		case e.kind == aPass: // two of three
+			w.pass(k, int(e.arg))
 		default:
 			w.toWorker(k, e)
 		}
@@ -224,8 +225,6 @@ func (w *World) toCluster(e *event) {
 // toWorker hands an event to a worker that runs.
 func (w *World) toWorker(k *worker, e *event) {
 	switch e.kind {
-	case aPass:
-		w.pass(k, int(e.arg))
 	case aFinish:
 		w.finish(k, int(e.arg))
 	case aWake:
