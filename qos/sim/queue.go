@@ -24,7 +24,7 @@ var theCluster = receiver{-1, -1}
 func (k *worker) whoever() receiver { return receiver{k.slot, -1} }
 
 // itself is a worker in its present incarnation.
-func (k *worker) itself() receiver { return receiver{k.slot, k.life.n} }
+func (k *worker) itself() receiver { return receiver{k.slot, k.nth} }
 
 type kind uint8
 

@@ -27,6 +27,7 @@ type worker struct {
 	id     qos.WorkerID
 	epoch  uint64 // worker epoch, from the coordinator
 	life   *life
+	nth    int32 // life.n, at hand for each event
 	clock  clock
 	alive  bool
 	paused bool
@@ -115,7 +116,7 @@ func (w *World) boot(slot, index int32) error {
 		k.version, k.shown = make([]int, len(s.Limits)), make([]int, len(s.Limits))
 	}
 	k.life = &life{n: int32(len(w.lives)), slot: slot, alive: true}
-	w.lives = append(w.lives, k.life)
+	w.lives, k.nth = append(w.lives, k.life), k.life.n
 	k.epoch = w.coord.nextEpoch()
 	k.alive, k.paused, k.held, k.wakeAt = true, false, nil, forever
 	w.route[index] = slot

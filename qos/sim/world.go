@@ -193,7 +193,7 @@ func (w *World) Until(t int64) {
 			continue
 		}
 		switch k := w.workers[e.to.slot]; {
-		case !k.alive || e.to.life >= 0 && e.to.life != k.life.n:
+		case !k.alive || e.to.life >= 0 && e.to.life != k.nth:
 			w.lost(e)
 		case k.paused:
 			k.held = append(k.held, *e)

@@ -31,7 +31,7 @@ var (
 
 func main() {
 	flag.Parse()
-	debug.SetGCPercent(800) // worlds are small and die young
+	debug.SetGCPercent(3200) // worlds are small and die young: the heap grows to some 130 MB
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "seeds:", err)
 		os.Exit(1)
