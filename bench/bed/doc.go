@@ -9,5 +9,6 @@
 //   - A ratio is the median of the ratios within each round, never a ratio of medians.
 //   - Results are appended, never rewritten.
 //
+// A benchmark's command embeds Runner, which has the flags that all of them take, and shows only what is its own.
 // It listens and connects on loopback only.
 package bed
