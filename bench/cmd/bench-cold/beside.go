@@ -38,9 +38,9 @@ type arm struct {
 }
 
 func (b *beside) report(ctx context.Context) (int, error) {
-	sheet := bed.Describe(b.o.hygiene)
+	sheet := bed.Describe(b.o.Hygiene)
 	text := fmt.Sprintf("%sserver on core %d, client on core %d; %d rounds of %gs after %gs; %d hot connections (4 KiB), %d cold (1 MiB of %s, evicted every %v); talon %s, probe off by %s\n",
-		sheet, b.o.serverCPU, b.o.clientCPU, b.o.Rounds, b.o.Window, b.o.Warmup, b.o.HotConns, b.o.ColdConns, b.o.Size, b.o.EvictEvery, b.o.Args, b.o.NoProbe)
+		sheet, b.o.ServerCPU, b.o.ClientCPU, b.o.Rounds, b.o.Window, b.o.Warmup, b.o.HotConns, b.o.ColdConns, b.o.Size, b.o.EvictEvery, b.o.Args, b.o.NoProbe)
 	fmt.Print(text)
 	for round := range b.o.Rounds {
 		for _, i := range bed.Order(len(b.arms), round) {
@@ -52,24 +52,14 @@ func (b *beside) report(ctx context.Context) (int, error) {
 	v := judge(&b.arms[0], &b.arms[1], &b.arms[2])
 	part := table(b.arms) + v.text()
 	fmt.Print(part)
-	if !b.o.noWrite {
-		name, err := bed.Append(b.o.results, "cold", sheet, text+part, map[string]any{"machine": sheet, "settings": b.o, "arms": b.arms, "verdict": v})
-		if err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name)
-	}
-	return b.exitCode(v), nil
+	return b.exitCode(v), b.o.Record("cold", sheet, text+part, map[string]any{"machine": sheet, "settings": b.o, "arms": b.arms, "verdict": v})
 }
 
 func (b *beside) exitCode(v verdict) int {
-	switch {
-	case math.IsNaN(v.ratio) || math.IsNaN(v.p99):
+	if math.IsNaN(v.ratio) || math.IsNaN(v.p99) {
 		return 3
-	case b.o.strict && !v.holds():
-		return 4
 	}
-	return 0
+	return b.o.ExitCode(v.holds())
 }
 
 // round measures the arm once, again if it was refused, and records it.

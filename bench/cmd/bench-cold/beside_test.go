@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/load"
 )
 
@@ -38,7 +39,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		v := judge(measured("probing", tt.probe, tt.p99), measured("probe off", tt.blind, 24000), measured("hot alone", []float64{40000, 40000}, 100))
-		b := &beside{o: &options{strict: true}}
+		b := &beside{o: &options{Runner: bed.Runner{Strict: true}}}
 		if v.holds() != tt.holds || b.exitCode(v) != tt.code {
 			t.Errorf("%s: %+v holds %v, exit %d; want %v and %d", tt.name, v, v.holds(), b.exitCode(v), tt.holds, tt.code)
 		}

@@ -12,14 +12,9 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/talon-worker/talon/bench/bed"
@@ -43,29 +38,14 @@ type options struct {
 	NoProbe    string        `json:"noprobe_args"`
 	Headers    []string      `json:"-"` // may hold credentials
 
-	talon, dir, results      string
-	serverCPU, clientCPU     int
-	hygiene, strict, noWrite bool
+	bed.Runner `json:"-"`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-cold:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-cold:", err)
-	}
-	os.Exit(code)
-}
+func main() { bed.Main("bench-cold", parse, (*options).run) }
 
 func parse(args []string) (*options, error) {
 	o := &options{ColdRange: 1 << 20}
-	fs := flag.NewFlagSet("bench-cold", flag.ExitOnError)
+	fs := o.FlagSet("bench-cold")
 	fs.StringVar(&o.Size, "size", "2G", "size of the cold file")
 	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds, the order alternates")
 	fs.Float64Var(&o.Warmup, "warmup", 0.2, "seconds before each measured window")
@@ -73,25 +53,16 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.HotConns, "hot", 4, "connections of the hot readers")
 	fs.IntVar(&o.ColdConns, "cold", 16, "cold streams")
 	fs.DurationVar(&o.EvictEvery, "evict-every", 250*time.Millisecond, "how often the cold file is evicted during a run")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.Args, "talon-args", bed.TalonArgs, "talon's arguments")
 	fs.StringVar(&o.NoProbe, "noprobe-args", "--residency-probe=false", "arguments that switch probing off")
 	fs.Func("H", "header \"Name: value\" for every request, such as credentials; may be repeated", func(v string) error {
 		o.Headers = append(o.Headers, v)
 		return nil
 	})
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.IntVar(&o.serverCPU, "server-cpu", 0, "core of the server")
-	fs.IntVar(&o.clientCPU, "client-cpu", 1, "core of the client")
-	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight -20 for every process (root)")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 if a bound is missed")
-	if err := fs.Parse(args); err != nil {
+	o.PinFlags(fs, "the server", "the client", "every process")
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 if a bound is missed")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	}
 	return o, o.validate()
 }
@@ -109,53 +80,33 @@ func (o *options) validate() error {
 		return fmt.Errorf("%d hot and %d cold connections: want at least one of each", o.HotConns, o.ColdConns)
 	case o.EvictEvery < time.Millisecond:
 		return fmt.Errorf("--evict-every %v: want at least 1ms", o.EvictEvery)
-	case o.serverCPU == o.clientCPU:
-		return fmt.Errorf("server and client on the same core %d would measure neither", o.clientCPU)
 	}
 	return nil
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Prepare(hotKey)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := o.makeFiles(files); err != nil {
+	defer site.Remove()
+	if err := o.makeCold(site.Files); err != nil {
 		return 1, err
 	}
-	if o.talon == "" {
-		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
-		}
-	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-		return 1, err
-	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
-	if err != nil {
-		return 1, err
-	}
-	probing := bed.Talon("talon", o.talon, o.Args)
-	blind := bed.Talon("talon without probe", o.talon, strings.TrimSpace(o.Args+" "+o.NoProbe))
+	probing := bed.Talon("talon", o.Talon, o.Args)
+	blind := bed.Talon("talon without probe", o.Talon, strings.TrimSpace(o.Args+" "+o.NoProbe))
 	for _, s := range []*bed.Server{probing, blind} {
 		defer s.Down()
-		if err := s.Up(ctx, files, work, o.serverCPU, o.hygiene, "/"+hotKey); err != nil {
+		if err := s.Up(ctx, site.Files, site.Work, o.ServerCPU, o.Hygiene, "/"+hotKey); err != nil {
 			return 1, err
 		}
 	}
-	b := &beside{o: o, cold: filepath.Join(files, coldKey), client: bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene},
+	b := &beside{o: o, cold: filepath.Join(site.Files, coldKey), client: site.Client,
 		arms: []arm{{Name: "probing", server: probing, beside: true}, {Name: "probe off", server: blind, beside: true}, {Name: "hot alone", server: probing}}}
 	return b.report(ctx)
 }
 
-func (o *options) makeFiles(dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	if err := bed.MakeAll(dir, []string{hotKey}); err != nil {
-		return err
-	}
+func (o *options) makeCold(dir string) error {
 	n, _ := bed.ParseSize(o.Size)
 	if err := bed.FreeSpace(dir, n); err != nil {
 		return err
