@@ -18,15 +18,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/talon-worker/talon/bench/bed"
@@ -47,9 +42,7 @@ type options struct {
 	Scale   float64  `json:"scale"` // of the numbers of attackers
 	Args    string   `json:"talon_args"`
 
-	talon, dir, results      string
-	serverCPU, clientCPU     int
-	hygiene, strict, noWrite bool
+	bed.Runner `json:"-"`
 }
 
 func main() {
@@ -57,24 +50,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "attacker:", attackerMain(os.Args[2:]))
 		os.Exit(1)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-attack:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-attack:", err)
-	}
-	os.Exit(code)
+	bed.Main("bench-attack", parse, (*options).run)
 }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
 	var names string
-	fs := flag.NewFlagSet("bench-attack", flag.ExitOnError)
+	fs := o.FlagSet("bench-attack")
 	fs.StringVar(&names, "attacks", strings.Join(kindNames(), ","), "which, separated by commas")
 	fs.IntVar(&o.Rounds, "rounds", 3, "interleaved rounds, the order alternates")
 	fs.Float64Var(&o.Warmup, "warmup", 0.5, "seconds before each measured window")
@@ -82,20 +64,11 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.Conns, "conns", 16, "connections of the well-behaved readers")
 	fs.Float64Var(&o.Rate, "rate", 2000, "requests per second of the well-behaved readers, all together")
 	fs.Float64Var(&o.Scale, "scale", 1, "of the numbers of attackers, 0.001 to 2")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.Args, "talon-args", bed.TalonArgs, "talon's arguments")
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.IntVar(&o.serverCPU, "server-cpu", 0, "core of the server")
-	fs.IntVar(&o.clientCPU, "client-cpu", 1, "core of the readers and the attackers")
-	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight -20 for server and readers, not for attackers (root)")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 if a bound is missed")
-	if err := fs.Parse(args); err != nil {
+	o.PinFlags(fs, "the server", "the readers and the attackers", "server and readers, not for attackers")
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 if a bound is missed")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	}
 	o.Attacks = strings.Split(names, ",")
 	return o, o.validate()
@@ -114,46 +87,26 @@ func (o *options) validate() error {
 		return fmt.Errorf("--scale %g: want 0.001 to 2", o.Scale)
 	case o.Conns < 1 || o.Rate <= 0:
 		return fmt.Errorf("%d connections and %g requests/s of readers: want at least one of each", o.Conns, o.Rate)
-	case o.serverCPU == o.clientCPU:
-		return fmt.Errorf("server and client on the same core %d would measure neither", o.clientCPU)
 	}
 	return nil
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Prepare(goodKey, slowKey)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
-		return 1, err
-	}
-	if err := bed.MakeAll(files, []string{goodKey, slowKey}); err != nil {
-		return 1, err
-	}
-	if o.talon == "" {
-		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
-		}
-	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-		return 1, err
-	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
+	defer site.Remove()
+	self, err := bed.BuildGo(site.Work, "./bench/cmd/bench-attack")
 	if err != nil {
 		return 1, err
 	}
-	self, err := bed.BuildGo(work, "./bench/cmd/bench-attack")
-	if err != nil {
-		return 1, err
-	}
-	server := bed.Talon("talon", o.talon, o.Args)
+	server := bed.Talon("talon", o.Talon, o.Args)
 	defer server.Down()
-	if err := server.Up(ctx, files, work, o.serverCPU, o.hygiene, "/"+goodKey); err != nil {
+	if err := server.Up(ctx, site.Files, site.Work, o.ServerCPU, o.Hygiene, "/"+goodKey); err != nil {
 		return 1, err
 	}
-	s := &siege{o: o, self: self, server: server, client: bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene}}
+	s := &siege{o: o, self: self, server: server, client: site.Client}
 	for _, name := range o.Attacks {
 		s.arms = append(s.arms, &arm{kind: kindOf(name), n: max(int(float64(kindOf(name).n)*o.Scale), 1)})
 	}

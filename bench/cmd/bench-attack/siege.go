@@ -51,9 +51,9 @@ type arm struct {
 }
 
 func (s *siege) report(ctx context.Context) (int, error) {
-	sheet := bed.Describe(s.o.hygiene)
+	sheet := bed.Describe(s.o.Hygiene)
 	text := fmt.Sprintf("%sserver on core %d, readers and attackers on core %d; %d rounds of %gs after %gs; %d connections ask for %g x 4 KiB a second; talon %s\n",
-		sheet, s.o.serverCPU, s.o.clientCPU, s.o.Rounds, s.o.Window, s.o.Warmup, s.o.Conns, s.o.Rate, s.o.Args)
+		sheet, s.o.ServerCPU, s.o.ClientCPU, s.o.Rounds, s.o.Window, s.o.Warmup, s.o.Conns, s.o.Rate, s.o.Args)
 	fmt.Print(text)
 	if _, err := s.measure(ctx); err != nil { // everything is touched once
 		return 1, err
@@ -74,17 +74,7 @@ func (s *siege) report(ctx context.Context) (int, error) {
 	}
 	part, holds := s.table()
 	fmt.Print(part)
-	if !s.o.noWrite {
-		name, err := bed.Append(s.o.results, "attack", sheet, text+part, map[string]any{"machine": sheet, "settings": s.o, "arms": s.record(), "holds": holds})
-		if err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name)
-	}
-	if s.o.strict && !holds {
-		return 4, nil
-	}
-	return 0, nil
+	return s.o.ExitCode(holds), s.o.Record("attack", sheet, text+part, map[string]any{"machine": sheet, "settings": s.o, "arms": s.record(), "holds": holds})
 }
 
 // bound is how much talon may have resident, in MiB.
@@ -138,7 +128,7 @@ func (s *siege) attacked(ctx context.Context, a *arm) (*load.Result, error) {
 		ready := &readyWriter{ready: make(chan struct{})}
 		n := a.n/processes + min(a.n%processes, 1-min(i, 1))
 		p, err := bed.Start(bed.Spec{Argv: []string{s.self, attackerArg, a.kind.name, strconv.Itoa(n), fmt.Sprint(float64(comeAgain) / float64(processes)), target},
-			CPU: s.o.clientCPU, Out: ready})
+			CPU: s.o.ClientCPU, Out: ready})
 		if err != nil {
 			return nil, err
 		}
