@@ -13,16 +13,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/load"
@@ -40,39 +36,23 @@ type options struct {
 	Copy    bool     `json:"copying_client"`
 	Policy  bool     `json:"policy"`
 
-	talon, dir, results      string
-	serverCPU, clientCPU     int
-	hygiene, strict, noWrite bool
-	tenant                   bed.Tenant // of withPolicy
+	bed.Runner `json:"-"`
+	tenant     bed.Tenant // of withPolicy
 }
 
 var allServers = []string{"talon", "nginx", "nginx-nopush", "nginx-512k", "nginx-nopush-512k", "nethttp", "limit"}
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-nginx:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-nginx:", err)
-	}
-	os.Exit(code)
-}
+func main() { bed.Main("bench-nginx", parse, (*options).run) }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
-	fs := flag.NewFlagSet("bench-nginx", flag.ExitOnError)
+	fs := o.FlagSet("bench-nginx")
 	sizes := fs.String("sizes", "1K,4K,16K,64K,256K,1M,16M", "object sizes")
 	conns := fs.String("conns", "16,64", "connections")
 	servers := fs.String("servers", strings.Join(allServers, ","), "servers to measure")
 	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds, the order alternates")
 	fs.Float64Var(&o.Warmup, "warmup", 0.1, "seconds before each measured window")
 	fs.Float64Var(&o.Window, "window", 0.5, "seconds of each measured window (three times as long from 16M)")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.Args, "talon-args", bed.TalonArgs, "talon's arguments")
 	extra := fs.String("talon-extra", "", "arguments to add to --talon-args")
 	fs.Func("H", "header \"Name: value\" for every request, such as credentials; may be repeated", func(v string) error {
@@ -81,18 +61,10 @@ func parse(args []string) (*options, error) {
 	})
 	fs.BoolVar(&o.Policy, "policy", false, "measure talon once more, as "+withPolicy+": a tenant with a token, and limits that never bind")
 	fs.BoolVar(&o.Copy, "copy", false, "a client that copies bodies instead of discarding them")
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.IntVar(&o.serverCPU, "server-cpu", 0, "core of the server")
-	fs.IntVar(&o.clientCPU, "client-cpu", 1, "core of the client")
-	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight -20 for every process (root)")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 if a floor is missed")
-	if err := fs.Parse(args); err != nil {
+	o.PinFlags(fs, "the server", "the client", "every process")
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 if a floor is missed")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	}
 	o.Sizes, o.Servers = strings.Split(*sizes, ","), strings.Split(*servers, ",")
 	o.Args = strings.TrimSpace(o.Args + " " + *extra)
@@ -124,47 +96,33 @@ func (o *options) validate() error {
 	if o.Rounds < 1 || o.Rounds > 100 || o.Window <= 0 || o.Window > 60 || o.Warmup < 0 || o.Warmup > 60 {
 		return fmt.Errorf("rounds %d, window %gs, warm-up %gs: want 1-100 rounds, windows up to 60 s", o.Rounds, o.Window, o.Warmup)
 	}
-	if o.serverCPU == o.clientCPU {
-		return fmt.Errorf("server and client on the same core %d would measure neither", o.clientCPU)
-	}
 	return nil
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Site(o.Sizes...)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
-		return 1, err
-	}
-	if err := bed.MakeAll(files, o.Sizes); err != nil {
-		return 1, err
-	}
-	servers, err := o.servers(work)
-	if err != nil {
-		return 1, err
-	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
+	defer site.Remove()
+	servers, err := o.servers(site.Work)
 	if err != nil {
 		return 1, err
 	}
 	for _, s := range servers {
 		defer s.Down()
-		if err := s.Up(ctx, files, work, o.serverCPU, o.hygiene, "/"+o.Sizes[0]); err != nil {
+		if err := s.Up(ctx, site.Files, site.Work, o.ServerCPU, o.Hygiene, "/"+o.Sizes[0]); err != nil {
 			return 1, err
 		}
 	}
-	m := &matrix{o: o, servers: servers, client: bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene}}
+	m := &matrix{o: o, servers: servers, client: site.Client}
 	return o.report(ctx, m)
 }
 
 // report measures cell by cell, prints each as it is done, and appends the whole at the end. A run
 // that is stopped midway appends nothing.
 func (o *options) report(ctx context.Context, m *matrix) (int, error) {
-	sheet := bed.Describe(o.hygiene)
+	sheet := bed.Describe(o.Hygiene)
 	text := header(sheet, o)
 	fmt.Print(text)
 	var cells []*cell
@@ -182,14 +140,7 @@ func (o *options) report(ctx context.Context, m *matrix) (int, error) {
 	}
 	sum := summary(cells)
 	fmt.Print(sum)
-	if !o.noWrite {
-		name, err := bed.Append(o.results, "nginx", sheet, text+sum, map[string]any{"machine": sheet, "settings": o, "cells": cells})
-		if err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name)
-	}
-	return o.exitCode(cells), nil
+	return o.exitCode(cells), o.Record("nginx", sheet, text+sum, map[string]any{"machine": sheet, "settings": o, "cells": cells})
 }
 
 func (o *options) exitCode(cells []*cell) int {
@@ -200,10 +151,10 @@ func (o *options) exitCode(cells []*cell) int {
 				return 3
 			}
 		}
-		if v := c.Verdict; o.strict && v != nil && v.Word == short {
+		if v := c.Verdict; o.Strict && v != nil && v.Word == short {
 			code = 4
 		}
-		if v := c.Policy; o.strict && v != nil && v.Word == short {
+		if v := c.Policy; o.Strict && v != nil && v.Word == short {
 			code = 4
 		}
 	}
@@ -214,14 +165,10 @@ func (o *options) exitCode(cells []*cell) int {
 func (o *options) servers(work string) (out []*bed.Server, err error) {
 	want := func(name string) bool { return slices.Contains(o.Servers, name) }
 	if want("talon") {
-		if o.talon == "" {
-			if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-				return nil, fmt.Errorf("%w (give a binary by --talon, or leave talon out of --servers)", err)
-			}
-		} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-			return nil, err
+		if err := o.FindTalon(work); err != nil {
+			return nil, fmt.Errorf("%w (or leave talon out of --servers)", err)
 		}
-		out = append(out, bed.Talon("talon", o.talon, o.Args))
+		out = append(out, bed.Talon("talon", o.Talon, o.Args))
 		if o.Policy {
 			s, err := o.withPolicy(work)
 			if err != nil {
@@ -270,7 +217,7 @@ func (o *options) withPolicy(work string) (*bed.Server, error) {
 		return nil, err
 	}
 	const file = "{work}/policy/policy.yaml"
-	s := bed.Talon(withPolicy, o.talon, o.Args+" --policy "+file)
+	s := bed.Talon(withPolicy, o.Talon, o.Args+" --policy "+file)
 	s.Files = map[string]string{file: bed.Policy([]bed.Tenant{o.tenant})}
 	return s, nil
 }

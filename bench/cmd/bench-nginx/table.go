@@ -15,7 +15,7 @@ func header(sheet bed.Machine, o *options) string {
 	}
 	return fmt.Sprintf("%sserver on core %d, client on core %d (%s); %d rounds of %gs after %gs; talon %s\n"+
 		"medians; x columns are medians of per-round ratios to the best nginx (above 1 is better), limit is the share of the C loop\n",
-		sheet, o.serverCPU, o.clientCPU, client, o.Rounds, o.Window, o.Warmup, o.Args)
+		sheet, o.ServerCPU, o.ClientCPU, client, o.Rounds, o.Window, o.Warmup, o.Args)
 }
 
 // table is a cell as text.

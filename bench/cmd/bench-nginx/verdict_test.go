@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/load"
 )
 
@@ -111,7 +112,7 @@ func TestWeigh(t *testing.T) {
 		if v := c.Policy; v.Basis != tt.basis || v.Word != tt.word {
 			t.Errorf("%s: %+v, want %s: %q", tt.name, v, tt.basis, tt.word)
 		}
-		if code, want := (&options{strict: true}).exitCode([]*cell{c}), map[string]int{pass: 0, short: 4, "": 3}[tt.word]; code != want {
+		if code, want := (&options{Runner: bed.Runner{Strict: true}}).exitCode([]*cell{c}), map[string]int{pass: 0, short: 4, "": 3}[tt.word]; code != want {
 			t.Errorf("%s: exit %d with --strict, want %d", tt.name, code, want)
 		}
 		for _, text := range []string{c.table(), summary([]*cell{c})} {
@@ -130,7 +131,7 @@ func TestExitCodeStrict(t *testing.T) {
 	if code := (&options{}).exitCode(cells); code != 0 {
 		t.Errorf("a miss without --strict: exit %d", code)
 	}
-	if code := (&options{strict: true}).exitCode(cells); code != 4 {
+	if code := (&options{Runner: bed.Runner{Strict: true}}).exitCode(cells); code != 4 {
 		t.Errorf("a miss with --strict: exit %d, want 4", code)
 	}
 }
