@@ -34,8 +34,8 @@ func (r *ring) startChild(args ...string) (*child, string, error) {
 	}
 	defer hear.Close()
 	// The relay and the sink are as raised as the workers, whose neighbours they are; attackers are not.
-	raise := r.o.hygiene && args[0] != "flood"
-	p, err := bed.Start(bed.Spec{Argv: append([]string{r.self, childArg}, args...), CPU: r.o.clientCPU, Raise: raise, Kill: true, In: in, Out: out})
+	raise := r.o.Hygiene && args[0] != "flood"
+	p, err := bed.Start(bed.Spec{Argv: append([]string{r.self, childArg}, args...), CPU: r.o.ClientCPU, Raise: raise, Kill: true, In: in, Out: out})
 	out.Close()
 	if err != nil {
 		say.Close()

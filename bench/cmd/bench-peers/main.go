@@ -14,15 +14,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/load"
@@ -39,10 +34,7 @@ type options struct {
 	Conns  int      `json:"conns"` // of each of the two tenants
 	Flood  int      `json:"connects_per_s"`
 
-	serverCPU, clientCPU int
-	talon, dir, results  string
-	hygiene              bool
-	strict, noWrite      bool
+	bed.Runner `json:"-"`
 }
 
 func main() {
@@ -53,38 +45,21 @@ func main() {
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-peers:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-peers:", err)
-	}
-	os.Exit(code)
+	bed.Main("bench-peers", parse, (*options).run)
 }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
-	fs := flag.NewFlagSet("bench-peers", flag.ExitOnError)
+	fs := o.FlagSet("bench-peers")
 	names := fs.String("arms", strings.Join(armNames(), ","), "what to measure")
 	fs.IntVar(&o.Rounds, "rounds", 6, "how often, in turns")
 	fs.Float64Var(&o.Window, "window", 0.5, "seconds of a measurement")
 	fs.Float64Var(&o.Warmup, "warmup", 0.1, "seconds before it")
 	fs.IntVar(&o.Conns, "conns", 16, "connections of each of the two tenants")
 	fs.IntVar(&o.Flood, "connects", 10_000, "connections a second of a stranger that floods")
-	fs.IntVar(&o.serverCPU, "server-cpu", 0, "core of the measured worker")
-	fs.IntVar(&o.clientCPU, "client-cpu", 1, "core of the load generator, the other workers and the attackers")
-	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight for workers and load generator (root)")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 when an arm moved more than it may")
-	if err := fs.Parse(args); err != nil {
+	o.PinFlags(fs, "the measured worker", "the load generator, the other workers and the attackers", "workers and load generator")
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 when an arm moved more than it may")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
 	}
 	o.Arms = strings.Split(*names, ",")
@@ -94,50 +69,28 @@ func parse(args []string) (*options, error) {
 		}
 	}
 	switch {
-	case fs.NArg() > 0:
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	case o.Rounds < 1 || o.Rounds > 100 || !(o.Window > 0) || o.Window > 60 || !(o.Warmup >= 0) || o.Warmup > 60:
 		return nil, fmt.Errorf("rounds %d, window %gs, warm-up %gs: want 1-100 rounds, windows up to 60 s", o.Rounds, o.Window, o.Warmup)
 	case o.Conns < 1 || o.Conns > 1000 || o.Flood < 1 || o.Flood > 100_000:
 		return nil, fmt.Errorf("%d connections a tenant, %d attacking ones a second: want 1 to 1,000, and 1 to 100,000", o.Conns, o.Flood)
-	case o.serverCPU == o.clientCPU:
-		return nil, fmt.Errorf("server and client on the same core %d would measure neither", o.clientCPU)
 	}
 	return o, nil
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	if err := load.Pin(o.clientCPU); err != nil { // what this process does itself, it does there
+	if err := load.Pin(o.ClientCPU); err != nil { // what this process does itself, it does there
 		return 1, err
 	}
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Prepare(objectKey)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
-		return 1, err
-	}
-	if err := bed.MakeAll(files, []string{objectKey}); err != nil {
-		return 1, err
-	}
-	if o.talon == "" {
-		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
-		}
-	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-		return 1, err
-	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
+	defer site.Remove()
+	self, err := bed.BuildGo(site.Work, "./bench/cmd/bench-peers")
 	if err != nil {
 		return 1, err
 	}
-	self, err := bed.BuildGo(work, "./bench/cmd/bench-peers")
-	if err != nil {
-		return 1, err
-	}
-	r := &ring{o: o, files: files, work: work, self: self, client: bed.Client{Path: client, CPU: o.clientCPU, Raise: o.hygiene}}
+	r := &ring{Site: site, o: o, self: self}
 	defer r.down()
 	if err := r.up(ctx); err != nil {
 		return 1, err

@@ -34,16 +34,16 @@ const limits = "limits: {read_iops: {rate: 500000/s, burst: 500000, local_burst:
 
 // ring is three workers and a relay before the second.
 type ring struct {
-	o                 *options
-	files, work, self string
-	client            bed.Client
-	servers           [workers]*bed.Server
-	peers             [workers]string // host:port of their peer ports
-	relay             *child
-	relayAddr         string
-	sink              *child // a process that has nothing to do with the ring
-	sinkAddr          string
-	own, reported     bed.Tenant // metered by the measured worker, and by the bad one
+	*bed.Site
+	o             *options
+	self          string // this program
+	servers       [workers]*bed.Server
+	peers         [workers]string // host:port of their peer ports
+	relay         *child
+	relayAddr     string
+	sink          *child // a process that has nothing to do with the ring
+	sinkAddr      string
+	own, reported bed.Tenant // metered by the measured worker, and by the bad one
 }
 
 func id(worker int) string { return "w" + strconv.Itoa(worker+1) }
@@ -79,7 +79,7 @@ func (r *ring) up(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		state := filepath.Join(r.work, id(i))
+		state := filepath.Join(r.Work, id(i))
 		if err := os.Mkdir(state, 0o755); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (r *ring) up(ctx context.Context) (err error) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return err
 		}
-		s := bed.Talon(id(i), r.o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator file:%s --worker-id %s --peer-listen %s --state-dir %s",
+		s := bed.Talon(id(i), r.o.Talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator file:%s --worker-id %s --peer-listen %s --state-dir %s",
 			file, id(i), r.peers[i], state))
 		s.Paused = true
 		r.servers[i] = s
@@ -105,11 +105,11 @@ func (r *ring) up(ctx context.Context) (err error) {
 }
 
 func (r *ring) start(ctx context.Context, worker int) error {
-	cpu := r.o.clientCPU
+	cpu := r.o.ClientCPU
 	if worker == measured {
-		cpu = r.o.serverCPU
+		cpu = r.o.ServerCPU
 	}
-	return r.servers[worker].Up(ctx, r.files, r.work, cpu, r.o.hygiene, "/"+objectKey)
+	return r.servers[worker].Up(ctx, r.Files, r.Work, cpu, r.o.Hygiene, "/"+objectKey)
 }
 
 func (r *ring) down() {
@@ -180,7 +180,7 @@ func (r *ring) measure(ctx context.Context) (*load.Result, error) {
 		return load.Stream{Name: t.ID, Conns: r.o.Conns, Keys: []string{"/" + objectKey}, Headers: []string{t.Header()}}
 	}
 	s := r.servers[measured]
-	res, err := r.client.Measure(ctx, load.Config{Target: s.Target, WarmupS: r.o.Warmup, DurationS: r.o.Window, ServerPIDs: s.PIDs, Seed: 1, Block: true,
+	res, err := r.Client.Measure(ctx, load.Config{Target: s.Target, WarmupS: r.o.Warmup, DurationS: r.o.Window, ServerPIDs: s.PIDs, Seed: 1, Block: true,
 		Streams: []load.Stream{stream(r.own), stream(r.reported)}})
 	if err == nil && res.Streams[0].Requests+res.Streams[1].Requests == 0 {
 		err = fmt.Errorf("nothing was served: %v", res.Refused)

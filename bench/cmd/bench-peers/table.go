@@ -20,9 +20,9 @@ var came = []string{`talon_peer_links_total{outcome="accepted"}`, `talon_peer_li
 
 func (r *ring) report(ctx context.Context) (int, error) {
 	o := r.o
-	sheet := bed.Describe(o.hygiene)
+	sheet := bed.Describe(o.Hygiene)
 	text := fmt.Sprintf("%sworker on core %d; load generator, two more workers of its ring and attackers on core %d; %d rounds of %gs calm and %gs bad, after %gs; 2 tenants with %d connections read %s\n",
-		sheet, o.serverCPU, o.clientCPU, o.Rounds, o.Window, o.Window, o.Warmup, o.Conns, objectKey)
+		sheet, o.ServerCPU, o.ClientCPU, o.Rounds, o.Window, o.Window, o.Warmup, o.Conns, objectKey)
 	fmt.Print(text)
 	var all []*arm
 	for _, a := range arms() {
@@ -42,21 +42,11 @@ func (r *ring) report(ctx context.Context) (int, error) {
 	}
 	part, holds := table(all)
 	fmt.Print(part)
-	if !o.noWrite {
-		var rows []map[string]any
-		for _, a := range all {
-			rows = append(rows, map[string]any{"arm": a.name, "rounds": a.rounds})
-		}
-		name, err := bed.Append(o.results, "peers", sheet, text+part, map[string]any{"machine": sheet, "settings": o, "arms": rows, "holds": holds})
-		if err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name)
+	var rows []map[string]any
+	for _, a := range all {
+		rows = append(rows, map[string]any{"arm": a.name, "rounds": a.rounds})
 	}
-	if o.strict && !holds {
-		return 4, nil
-	}
-	return 0, nil
+	return o.ExitCode(holds), o.Record("peers", sheet, text+part, map[string]any{"machine": sheet, "settings": o, "arms": rows, "holds": holds})
 }
 
 // rate and p99 are the ratios of an arm's rounds, bad to calm.
