@@ -12,13 +12,9 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/talon-worker/talon/bench/bed"
@@ -35,28 +31,15 @@ type options struct {
 	Rounds     int           `json:"rounds"`
 	Conns      int           `json:"conns_per_worker"`
 
-	talon, peer, dir, results string
-	strict, noWrite           bool
+	bed.Runner `json:"-"`
+	peer       string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-gubernator:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-gubernator:", err)
-	}
-	os.Exit(code)
-}
+func main() { bed.Main("bench-gubernator", parse, (*options).run) }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
-	fs := flag.NewFlagSet("bench-gubernator", flag.ExitOnError)
+	fs := o.FlagSet("bench-gubernator")
 	fs.IntVar(&o.Workers, "workers", 6, "workers, and peers of gubernator, 2 to 16")
 	fs.Int64Var(&o.Rate, "rate", 1000, "the limit's rate R in requests/s, of all workers together")
 	fs.Int64Var(&o.Burst, "burst", 1000, "its burst B; gubernator's limit, for a duration of B/R")
@@ -66,18 +49,12 @@ func parse(args []string) (*options, error) {
 	fs.DurationVar(&o.Slice, "slice", 5*time.Millisecond, "how finely clients count time")
 	fs.IntVar(&o.Rounds, "rounds", 5, "windows of each, in turns")
 	fs.IntVar(&o.Conns, "conns", 16, "connections to each worker of talon")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
 	fs.StringVar(&o.peer, "gubernator", "", "binary of bench/gubernator; empty builds it")
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 when talon misses what is wanted")
-	if err := fs.Parse(args); err != nil {
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 when talon misses what is wanted")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
 	}
 	switch {
-	case fs.NArg() > 0:
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	case o.Workers < 2 || o.Workers > 16 || o.Rounds < 1 || o.Rounds > 100 || o.Conns < 1 || o.Conns > 1000:
 		return nil, fmt.Errorf("%d workers, %d rounds, %d connections: want 2 to 16, 1 to 100, 1 to 1000", o.Workers, o.Rounds, o.Conns)
 	case o.Rate < 10 || o.Rate > 1e6 || o.Burst < 1 || o.Burst > 1e6 || o.LocalBurst < 1 || o.LocalBurst > o.Burst || o.Burst*1000/o.Rate < 1:
@@ -91,38 +68,20 @@ func parse(args []string) (*options, error) {
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Prepare(objectKey)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
-		return 1, err
-	}
-	if err := bed.MakeAll(files, []string{objectKey}); err != nil {
-		return 1, err
-	}
-	if o.talon == "" {
-		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
-		}
-	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-		return 1, err
-	}
+	defer site.Remove()
 	if o.peer == "" {
-		o.peer = filepath.Join(work, "gubernator")
+		o.peer = filepath.Join(site.Work, "gubernator")
 		if out, err := exec.CommandContext(ctx, "go", "build", "-C", "bench/gubernator", "-o", o.peer, ".").CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("go build bench/gubernator: %w (or give a binary by --gubernator)\n%s", err, out)
 		}
 	} else if o.peer, err = exec.LookPath(o.peer); err != nil {
 		return 1, err
 	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
-	if err != nil {
-		return 1, err
-	}
-	w, err := newWorkers(o, files, work, client)
+	w, err := newWorkers(o, site)
 	if err != nil {
 		return 1, err
 	}

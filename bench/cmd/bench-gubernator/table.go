@@ -31,23 +31,11 @@ func (o *options) report(ctx context.Context, w *workers) (int, error) {
 	}
 	part, holds := o.table(all)
 	fmt.Print(part)
-	if !o.noWrite {
-		record := map[string]any{"machine": sheet, "settings": o, "holds": holds}
-		var rows []map[string]any
-		for _, a := range all {
-			rows = append(rows, map[string]any{"name": a.name, "windows": a.windows})
-		}
-		record["arms"] = rows
-		name, err := bed.Append(o.results, "gubernator", sheet, text+part, record)
-		if err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name)
+	var rows []map[string]any
+	for _, a := range all {
+		rows = append(rows, map[string]any{"name": a.name, "windows": a.windows})
 	}
-	if o.strict && !holds {
-		return 4, nil
-	}
-	return 0, nil
+	return o.ExitCode(holds), o.Record("gubernator", sheet, text+part, map[string]any{"machine": sheet, "settings": o, "arms": rows, "holds": holds})
 }
 
 // table prints medians over the rounds, and of what must not be passed the worst round as well.

@@ -21,15 +21,14 @@ const objectKey = "1"
 
 // workers are talon's: one ring of owners, one policy file, one tenant.
 type workers struct {
-	o           *options
-	files, work string
-	client      bed.Client
-	tenant      bed.Tenant
-	servers     []*bed.Server
+	*bed.Site
+	o       *options
+	tenant  bed.Tenant
+	servers []*bed.Server
 }
 
-func newWorkers(o *options, files, work, client string) (*workers, error) {
-	w := &workers{o: o, files: files, work: work, client: bed.Client{Path: client, CPU: bed.AnyCPU}, tenant: bed.NewTenant("greedy", "")}
+func newWorkers(o *options, site *bed.Site) (*workers, error) {
+	w := &workers{Site: site, o: o, tenant: bed.NewTenant("greedy", "")}
 	w.tenant.Fields = fmt.Sprintf("limits: {read_iops: {rate: %d/s, burst: %d, local_burst: %d, on_limit: reject}}", o.Rate, o.Burst, o.LocalBurst)
 	policy := "ring_epoch: 1\npeers:\n"
 	for i := range o.Workers {
@@ -39,20 +38,20 @@ func newWorkers(o *options, files, work, client string) (*workers, error) {
 		}
 		id := "w" + strconv.Itoa(i+1)
 		policy += fmt.Sprintf("  - {id: %s, addr: %q}\n", id, peer)
-		state := filepath.Join(work, id)
+		state := filepath.Join(site.Work, id)
 		if err := os.Mkdir(state, 0o755); err != nil {
 			return nil, err
 		}
-		w.servers = append(w.servers, bed.Talon(id, o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator file:{work}/policy.yaml "+
+		w.servers = append(w.servers, bed.Talon(id, o.Talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator file:{work}/policy.yaml "+
 			"--worker-id %s --peer-listen %s --state-dir %s", id, peer, state)))
 	}
-	return w, os.WriteFile(filepath.Join(work, "policy.yaml"), []byte(policy+bed.Policy([]bed.Tenant{w.tenant})), 0o644)
+	return w, os.WriteFile(filepath.Join(site.Work, "policy.yaml"), []byte(policy+bed.Policy([]bed.Tenant{w.tenant})), 0o644)
 }
 
 // up starts the workers and waits until every one of them has admitted something: by then it knows the owner.
 func (w *workers) up(ctx context.Context) error {
 	for _, s := range w.servers {
-		if err := s.Up(ctx, w.files, w.work, bed.AnyCPU, false, "/"+objectKey); err != nil {
+		if err := s.Up(ctx, w.Files, w.Work, bed.AnyCPU, false, "/"+objectKey); err != nil {
 			return err
 		}
 	}
@@ -111,7 +110,7 @@ func (w *workers) window(ctx context.Context) (*window, error) {
 	for i, s := range w.servers {
 		done.Go(func() {
 			// A second more than the window: the processes do not begin at the same instant.
-			results[i], errs[i] = w.client.Measure(ctx, load.Config{Target: s.Target, DurationS: w.o.Seconds + 1, SliceS: w.o.Slice.Seconds(), Seed: uint64(i),
+			results[i], errs[i] = w.Client.Measure(ctx, load.Config{Target: s.Target, DurationS: w.o.Seconds + 1, SliceS: w.o.Slice.Seconds(), Seed: uint64(i),
 				Headers: []string{w.tenant.Header()},
 				Streams: []load.Stream{{Name: s.Name, Conns: w.o.Conns, Keys: []string{"/" + objectKey}, Rate: w.o.Offered / float64(len(w.servers)), Refusals: []int{429}}}})
 		})
