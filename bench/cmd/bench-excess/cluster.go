@@ -33,18 +33,17 @@ const ringConfirm = 500 * time.Millisecond
 
 // cluster is the workers, their policy, the network between them and what has happened to them.
 type cluster struct {
-	o           *options
-	files, work string
-	client      bed.Client
-	net         *bed.Net
-	tenants     []bed.Tenant
-	listens     []string // host:port of each worker's peer port
-	peers       []string // of the proxy through which the others reach it
-	servers     []*bed.Server
-	etcd        *etcd // nil: the file is the coordinator
-	admitted    *admissions
-	logs        []io.Closer
-	began       time.Time
+	*bed.Site
+	o        *options
+	net      *bed.Net
+	tenants  []bed.Tenant
+	listens  []string // host:port of each worker's peer port
+	peers    []string // of the proxy through which the others reach it
+	servers  []*bed.Server
+	etcd     *etcd // nil: the file is the coordinator
+	admitted *admissions
+	logs     []io.Closer
+	began    time.Time
 
 	policyMu sync.Mutex
 	policy   policy
@@ -69,15 +68,15 @@ type happening struct {
 	event      excess.Event
 }
 
-func newCluster(ctx context.Context, o *options, files, work, client string) (c *cluster, err error) {
-	c = &cluster{o: o, files: files, work: work, client: bed.Client{Path: client, CPU: bed.AnyCPU}, net: bed.NewNet(), admitted: newAdmissions(),
+func newCluster(ctx context.Context, o *options, site *bed.Site) (c *cluster, err error) {
+	c = &cluster{Site: site, o: o, net: bed.NewNet(), admitted: newAdmissions(),
 		policy: policy{out: make([]bool, o.Workers)}, starts: make([]int, o.Workers)}
 	for i := range o.Tenants {
 		c.tenants = append(c.tenants, bed.NewTenant(tenantName(i), ""))
 		c.policy.rates = append(c.policy.rates, o.rate(i))
 	}
 	if o.Etcd {
-		if c.etcd, err = newEtcd(work); err != nil {
+		if c.etcd, err = newEtcd(site.Work); err != nil {
 			return c, err
 		}
 		if err := errors.Join(c.etcd.up(), c.etcd.ready(ctx)); err != nil {
@@ -111,8 +110,8 @@ func (c *cluster) add(worker int) error {
 		coordinator = "etcd://" + proxy + "/talon"
 	}
 	c.listens, c.peers = append(c.listens, listen), append(c.peers, peer)
-	s := bed.Talon(id(worker), c.o.talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator %s --worker-id %s --peer-listen %s "+
-		"--peer-advertise %s --state-dir %s --snapshot-ttl %v --admission-log", coordinator, id(worker), listen, peer, filepath.Join(c.work, id(worker)), c.o.TTL))
+	s := bed.Talon(id(worker), c.o.Talon, fmt.Sprintf("serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --coordinator %s --worker-id %s --peer-listen %s "+
+		"--peer-advertise %s --state-dir %s --snapshot-ttl %v --admission-log", coordinator, id(worker), listen, peer, filepath.Join(c.Work, id(worker)), c.o.TTL))
 	s.Argv = append(s.Argv, "") // the log's name, another for each start
 	s.Paused = true
 	if c.o.logs != "" {
@@ -123,7 +122,7 @@ func (c *cluster) add(worker int) error {
 		s.Log, c.logs = f, append(c.logs, f)
 	}
 	c.servers = append(c.servers, s)
-	return os.Mkdir(filepath.Join(c.work, id(worker)), 0o755)
+	return os.Mkdir(filepath.Join(c.Work, id(worker)), 0o755)
 }
 
 func (c *cluster) coordinator() string {
@@ -138,11 +137,11 @@ func id(worker int) string { return "w" + strconv.Itoa(worker+1) }
 func tenantName(tenant int) string { return "t" + strconv.Itoa(tenant+1) }
 
 // policyFile is in a directory of its own: workers look at it whenever something happens there.
-func (c *cluster) policyFile() string { return filepath.Join(c.work, "policy", "policy.yaml") }
+func (c *cluster) policyFile() string { return filepath.Join(c.Work, "policy", "policy.yaml") }
 
 // admissionLog is where a worker's start so many records what it admits.
 func (c *cluster) admissionLog(worker, start int) string {
-	return filepath.Join(c.work, fmt.Sprintf("%s-%d.admissions", id(worker), start))
+	return filepath.Join(c.Work, fmt.Sprintf("%s-%d.admissions", id(worker), start))
 }
 
 // text is the policy file.
@@ -167,7 +166,7 @@ func (c *cluster) change(ctx context.Context, how func(*policy)) error {
 	c.policyMu.Lock()
 	defer c.policyMu.Unlock()
 	how(&c.policy)
-	next := filepath.Join(c.work, "policy.next")
+	next := filepath.Join(c.Work, "policy.next")
 	err := os.MkdirAll(filepath.Dir(c.policyFile()), 0o755)
 	if err == nil {
 		err = os.WriteFile(next, []byte(c.text(&c.policy)), 0o644)
@@ -178,7 +177,7 @@ func (c *cluster) change(ctx context.Context, how func(*policy)) error {
 	if c.etcd == nil {
 		return os.Rename(next, c.policyFile())
 	}
-	if out, err := exec.CommandContext(ctx, c.o.talon, "policy", "set", next, "--coordinator", c.coordinator()).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, c.o.Talon, "policy", "set", next, "--coordinator", c.coordinator()).CombinedOutput(); err != nil {
 		return fmt.Errorf("talon policy set: %w: %s", err, out)
 	}
 	return nil
@@ -225,7 +224,7 @@ func (c *cluster) start(ctx context.Context, worker int) error {
 	c.mu.Unlock()
 	s := c.servers[worker]
 	s.Argv[len(s.Argv)-1] = c.admissionLog(worker, n)
-	return s.Up(ctx, c.files, c.work, bed.AnyCPU, false, "/"+objectKey)
+	return s.Up(ctx, c.Files, c.Work, bed.AnyCPU, false, "/"+objectKey)
 }
 
 func (c *cluster) down() {
@@ -308,7 +307,7 @@ func (c *cluster) load(ctx context.Context, seconds float64, stop <-chan struct{
 	var done sync.WaitGroup
 	for i, s := range c.servers {
 		done.Go(func() {
-			results[i], errs[i] = c.client.MeasureUntil(ctx, stop, load.Config{Target: s.Target, DurationS: seconds, SliceS: c.o.Slice.Seconds(), TimeoutS: 30, Seed: 1,
+			results[i], errs[i] = c.Client.MeasureUntil(ctx, stop, load.Config{Target: s.Target, DurationS: seconds, SliceS: c.o.Slice.Seconds(), TimeoutS: 30, Seed: 1,
 				Streams: c.streams(i)})
 		})
 	}

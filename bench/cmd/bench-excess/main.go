@@ -19,15 +19,9 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/talon-worker/talon/bench/bed"
@@ -51,33 +45,19 @@ type options struct {
 	Patience   time.Duration `json:"patience"`
 	Only       []string      `json:"only,omitempty"`
 
-	talon, dir, results string
-	logs                string
-	strict, noWrite     bool
-	verbose             bool
+	bed.Runner `json:"-"`
+	logs       string
+	verbose    bool
 }
 
 // rate is a tenant's: each has half of that of the one before it.
 func (o *options) rate(tenant int) int64 { return o.Rate >> tenant }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-excess:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-excess:", err)
-	}
-	os.Exit(code)
-}
+func main() { bed.Main("bench-excess", parse, (*options).run) }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
-	fs := flag.NewFlagSet("bench-excess", flag.ExitOnError)
+	fs := o.FlagSet("bench-excess")
 	fs.IntVar(&o.Workers, "workers", 4, "workers that share the limit, 2 to 8")
 	fs.IntVar(&o.Tenants, "tenants", 1, "tenants, 1 to 4, each with a limit of its own and half of the rate of the one before it")
 	fs.Int64Var(&o.Rate, "rate", 40<<20, "the first limit's rate R in bytes/s, of all workers together")
@@ -96,12 +76,8 @@ func parse(args []string) (*options, error) {
 	only := fs.String("only", "", "only these `kinds` of faults, separated by commas; of "+strings.Join(kindNames[:], ", "))
 	fs.StringVar(&o.logs, "logs", "", "directory that every worker's log is appended in; empty: they are not kept")
 	fs.BoolVar(&o.verbose, "verbose", false, "print each fault as it is begun")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 if less was delivered than is due, too: without faults, or within --patience after them")
-	if err := fs.Parse(args); err != nil {
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 if less was delivered than is due, too: without faults, or within --patience after them")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
 	}
 	if *only != "" {
@@ -121,8 +97,6 @@ func parse(args []string) (*options, error) {
 		}
 	}
 	switch {
-	case fs.NArg() > 0:
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	case o.Workers < 2 || o.Workers > 8:
 		return nil, fmt.Errorf("--workers %d: want 2 to 8", o.Workers)
 	case o.Tenants < 1 || o.Tenants > 4:
@@ -141,30 +115,12 @@ func parse(args []string) (*options, error) {
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Prepare(objectKey)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
-		return 1, err
-	}
-	if err := bed.MakeAll(files, []string{objectKey}); err != nil {
-		return 1, err
-	}
-	if o.talon == "" {
-		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
-		}
-	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-		return 1, err
-	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
-	if err != nil {
-		return 1, err
-	}
-	c, err := newCluster(ctx, o, files, work, client)
+	defer site.Remove()
+	c, err := newCluster(ctx, o, site)
 	if c != nil {
 		defer c.down()
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -89,21 +88,11 @@ func (o *options) report(ctx context.Context, c *cluster) (int, error) {
 	}
 	part := out.table(o)
 	fmt.Print(part)
-	if !o.noWrite {
-		name, err := bed.Append(o.results, "excess", sheet, text+part, out.record(o, sheet))
-		if err != nil {
-			return 1, err
-		}
-		picture := strings.TrimSuffix(name, filepath.Ext(name)) + ".svg"
-		if err := plot.WriteFile(picture, out.charts()); err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name, "and drew", picture)
+	code := o.ExitCode(out.delivers(o.Patience))
+	if !out.kept() || !out.lives() {
+		code = 4
 	}
-	if !out.kept() || !out.lives() || o.strict && !out.delivers(o.Patience) {
-		return 4, nil
-	}
-	return 0, nil
+	return code, o.Record("excess", sheet, text+part, out.record(o, sheet), out.charts()...)
 }
 
 // measure loads the cluster, breaks it if that is asked for, and judges what the workers admitted and the clients received.
