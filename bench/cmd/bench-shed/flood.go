@@ -65,7 +65,7 @@ func newFlood(o *options, client bed.Client) *flood {
 	f := &flood{o: o, client: client, aggressor: bed.NewTenant("aggressor", "limits: {read_iops: {rate: 200/s, burst: 200, local_burst: 100, on_limit: reject}}"),
 		victim: bed.NewTenant("victim", "")}
 	server := func(name string) *bed.Server {
-		s := bed.Talon(name, o.talon, "serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --policy {work}/"+name+".yaml")
+		s := bed.Talon(name, o.Talon, "serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --policy {work}/"+name+".yaml")
 		s.Files = map[string]string{"{work}/" + name + ".yaml": bed.Policy([]bed.Tenant{f.aggressor, f.victim})}
 		return s
 	}
@@ -78,11 +78,11 @@ func newFlood(o *options, client bed.Client) *flood {
 	return f
 }
 
-func (f *flood) up(ctx context.Context, files, work string) error {
-	if err := f.srv.Up(ctx, files, work, f.o.serverCPU, f.o.hygiene, "/"+key); err != nil {
+func (f *flood) up(ctx context.Context, site *bed.Site) error {
+	if err := f.srv.Up(ctx, site.Files, site.Work, f.o.ServerCPU, f.o.Hygiene, "/"+key); err != nil {
 		return err
 	}
-	return f.elsewhere.Up(ctx, files, work, f.o.clientCPU, false, "/"+key)
+	return f.elsewhere.Up(ctx, site.Files, site.Work, f.o.ClientCPU, false, "/"+key)
 }
 
 func (f *flood) down() {
@@ -135,7 +135,7 @@ func (f *flood) measure(ctx context.Context, c *floodCell) error {
 }
 
 func (f *flood) report(ctx context.Context) error {
-	sheet := bed.Describe(f.o.hygiene)
+	sheet := bed.Describe(f.o.Hygiene)
 	res, err := f.client.Measure(ctx, f.reading(0))
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (f *flood) report(ctx context.Context) error {
 	f.capacity = res.Streams[0].Rate
 	text := fmt.Sprintf("%sserver on core %d, clients on core %d, the victim's raised over the aggressor's; %d rounds of %gs after %gs; aggressor asks for %.0f req/s, nearly all of which are over its limit; "+
 		"victim: a tenth and a quarter of %.0f req/s on %d connections, or in a closed loop on %d; 4 KiB objects\n",
-		sheet, f.o.serverCPU, f.o.clientCPU, f.o.Rounds, f.o.Window, f.o.Warmup, f.o.Flood, f.capacity, 4*victimConns, victimConns)
+		sheet, f.o.ServerCPU, f.o.ClientCPU, f.o.Rounds, f.o.Window, f.o.Warmup, f.o.Flood, f.capacity, 4*victimConns, victimConns)
 	fmt.Print(text)
 	for round := range f.o.Rounds {
 		for _, i := range bed.Order(len(f.cells), round) {
@@ -154,14 +154,7 @@ func (f *flood) report(ctx context.Context) error {
 	}
 	part := f.table()
 	fmt.Print(part)
-	if f.o.noWrite {
-		return nil
-	}
-	name, err := bed.Append(f.o.results, "flood", sheet, text+part, map[string]any{"machine": sheet, "settings": f.o, "capacity_req_per_s": f.capacity, "cells": f.cells})
-	if err == nil {
-		fmt.Println("appended to", name)
-	}
-	return err
+	return f.o.Record("flood", sheet, text+part, map[string]any{"machine": sheet, "settings": f.o, "capacity_req_per_s": f.capacity, "cells": f.cells})
 }
 
 // alone is the cell of the same victim without an aggressor.

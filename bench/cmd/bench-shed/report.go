@@ -11,9 +11,9 @@ import (
 )
 
 func (s *shed) report(ctx context.Context) error {
-	sheet := bed.Describe(s.o.hygiene)
+	sheet := bed.Describe(s.o.Hygiene)
 	text := fmt.Sprintf("%sserver on core %d, client on core %d; %d rounds of %gs after %gs; aggressor limited to %d read_iops, banned for %gs, %d connections, %d retries; victim %d connections, closed loop; 4 KiB objects\n",
-		sheet, s.o.serverCPU, s.o.clientCPU, s.o.Rounds, s.o.Window, s.o.Warmup, s.o.Limit, s.o.Ban, aggressorConns, tries, victimConns)
+		sheet, s.o.ServerCPU, s.o.ClientCPU, s.o.Rounds, s.o.Window, s.o.Warmup, s.o.Limit, s.o.Ban, aggressorConns, tries, victimConns)
 	fmt.Print(text)
 	for round := range s.o.Rounds {
 		if err := s.alone(ctx); err != nil {
@@ -27,15 +27,8 @@ func (s *shed) report(ctx context.Context) error {
 	}
 	part := s.table()
 	fmt.Print(part)
-	if s.o.noWrite {
-		return nil
-	}
-	name, err := bed.Append(s.o.results, "shed", sheet, text+part, map[string]any{"machine": sheet, "settings": s.o,
+	return s.o.Record("shed", sheet, text+part, map[string]any{"machine": sheet, "settings": s.o,
 		"alone_req_per_s": s.aloneRate, "alone_p99_us": s.aloneP99, "alone_us_per_request": s.aloneCost, "cells": s.cells})
-	if err == nil {
-		fmt.Println("appended to", name)
-	}
-	return err
 }
 
 func (s *shed) table() string {

@@ -68,7 +68,7 @@ func newShed(o *options, client bed.Client) *shed {
 	} {
 		t := s.aggressor
 		t.Fields = a.fields
-		srv := bed.Talon(a.name, o.talon, "serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --policy {work}/"+a.name+".yaml")
+		srv := bed.Talon(a.name, o.Talon, "serve --listen {listen} --admin {admin} --origin {dir} --rings 1 --policy {work}/"+a.name+".yaml")
 		srv.Files = map[string]string{"{work}/" + a.name + ".yaml": bed.Policy([]bed.Tenant{t, s.victim})}
 		s.arms = append(s.arms, arm{a.name, srv})
 	}
