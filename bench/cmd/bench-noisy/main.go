@@ -21,13 +21,7 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"github.com/talon-worker/talon/bench/bed"
 )
@@ -48,28 +42,14 @@ type options struct {
 	Rings     int     `json:"rings"`
 	Rate      int64   `json:"egress_rate"` // bytes/s; 0: Share of the measured capacity
 
-	talon, dir, results      string
-	hygiene, strict, noWrite bool
+	bed.Runner `json:"-"`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-noisy:", err)
-		os.Exit(2)
-	}
-	code, err := o.run(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-noisy:", err)
-	}
-	os.Exit(code)
-}
+func main() { bed.Main("bench-noisy", parse, (*options).run) }
 
 func parse(args []string) (*options, error) {
 	o := &options{}
-	fs := flag.NewFlagSet("bench-noisy", flag.ExitOnError)
+	fs := o.FlagSet("bench-noisy")
 	fs.IntVar(&o.Rounds, "rounds", 3, "interleaved rounds, the order alternates")
 	fs.Float64Var(&o.Warmup, "warmup", 1, "seconds before each measured window")
 	fs.Float64Var(&o.Window, "window", 5, "seconds of each measured window")
@@ -77,18 +57,12 @@ func parse(args []string) (*options, error) {
 	fs.Int64Var(&o.Rate, "rate", 0, "egress rate in bytes/s instead of a share of the measured capacity")
 	fs.IntVar(&o.Aggressor, "aggressor", 512, "connections of the aggressor")
 	fs.IntVar(&o.Rings, "rings", 2, "rings of the worker")
-	fs.StringVar(&o.talon, "talon", "", "talon binary; empty builds ./cmd/talon")
-	fs.StringVar(&o.dir, "dir", os.TempDir(), "where to make the files; on a local disk")
-	fs.StringVar(&o.results, "results", "bench/results", "where to append the results")
-	fs.BoolVar(&o.noWrite, "no-results", false, "print only")
-	fs.BoolVar(&o.hygiene, "hygiene", true, "nice -20 and autogroup weight -20 for every process (root)")
-	fs.BoolVar(&o.strict, "strict", false, "exit 4 if a bound is missed")
-	if err := fs.Parse(args); err != nil {
+	o.HygieneFlag(fs, "every process")
+	fs.BoolVar(&o.Strict, "strict", false, "exit 4 if a bound is missed")
+	if err := o.Parse(fs, args); err != nil {
 		return nil, err
 	}
 	switch {
-	case fs.NArg() > 0:
-		return nil, fmt.Errorf("%q: no arguments beside flags are taken", fs.Arg(0))
 	case o.Rounds < 1 || o.Rounds > 100 || o.Window < 1 || o.Window > 60 || o.Warmup < 0 || o.Warmup > 60:
 		return nil, fmt.Errorf("rounds %d, window %gs, warm-up %gs: want 1-100 rounds, windows of 1 to 60 s", o.Rounds, o.Window, o.Warmup)
 	case o.Share <= 0 || o.Share > 1:
@@ -102,30 +76,12 @@ func parse(args []string) (*options, error) {
 }
 
 func (o *options) run(ctx context.Context) (int, error) {
-	work, err := os.MkdirTemp(o.dir, "talon-bench-")
+	site, err := o.Prepare(bulkKey, smallKey)
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(work)
-	files := filepath.Join(work, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
-		return 1, err
-	}
-	if err := bed.MakeAll(files, []string{bulkKey, smallKey}); err != nil {
-		return 1, err
-	}
-	if o.talon == "" {
-		if o.talon, err = bed.BuildGo(work, "./cmd/talon"); err != nil {
-			return 1, fmt.Errorf("%w (or give a binary by --talon)", err)
-		}
-	} else if o.talon, err = exec.LookPath(o.talon); err != nil {
-		return 1, err
-	}
-	client, err := bed.BuildGo(work, "./bench/cmd/talon-load")
-	if err != nil {
-		return 1, err
-	}
-	n := &noisy{o: o, files: files, work: work, tenants: newTenants(o.Aggressor), client: bed.Client{Path: client, CPU: bed.AnyCPU, Raise: o.hygiene}}
+	defer site.Remove()
+	n := &noisy{o: o, files: site.Files, work: site.Work, tenants: newTenants(o.Aggressor), client: site.Client}
 	defer n.down()
 	return n.report(ctx)
 }

@@ -78,13 +78,13 @@ func (n *noisy) down() {
 // server is a talon under a policy file.
 func (n *noisy) server(name, policy string, extra ...string) *bed.Server {
 	args := append([]string{"--rings", fmt.Sprint(n.o.Rings), "--max-connections", "16384", "--policy", "{work}/" + name + ".yaml"}, extra...)
-	s := bed.Talon(name, n.o.talon, "serve --listen {listen} --admin {admin} --origin {dir} "+strings.Join(args, " "))
+	s := bed.Talon(name, n.o.Talon, "serve --listen {listen} --admin {admin} --origin {dir} "+strings.Join(args, " "))
 	s.Files = map[string]string{"{work}/" + name + ".yaml": policy}
 	return s
 }
 
 func (n *noisy) up(ctx context.Context, s *bed.Server) error {
-	return s.Up(ctx, n.files, n.work, bed.AnyCPU, n.o.hygiene, "/"+smallKey)
+	return s.Up(ctx, n.files, n.work, bed.AnyCPU, n.o.Hygiene, "/"+smallKey)
 }
 
 // prepare measures the capacity and starts the arms.

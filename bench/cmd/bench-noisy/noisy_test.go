@@ -70,7 +70,7 @@ func TestParseRefuses(t *testing.T) {
 
 // Every scheduler has an arm with the rate and one without, and differs from the others in nothing else.
 func TestArms(t *testing.T) {
-	n := &noisy{o: &options{talon: "talon", Rings: 2}, rate: 1 << 30}
+	n := &noisy{o: &options{Runner: bed.Runner{Talon: "talon"}, Rings: 2}, rate: 1 << 30}
 	got := map[string]string{}
 	for _, a := range append(n.boundArms("each", "one"), n.openArms("each")...) {
 		line := strings.Join(a.srv.Argv, " ")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 
 	"github.com/talon-worker/talon/bench/bed"
@@ -19,7 +18,7 @@ const (
 )
 
 func (n *noisy) report(ctx context.Context) (int, error) {
-	sheet := bed.Describe(n.o.hygiene)
+	sheet := bed.Describe(n.o.Hygiene)
 	if err := n.prepare(ctx); err != nil {
 		return 1, err
 	}
@@ -35,22 +34,8 @@ func (n *noisy) report(ctx context.Context) (int, error) {
 	}
 	part := n.table() + n.verdict()
 	fmt.Print(part)
-	if !n.o.noWrite {
-		record := map[string]any{"machine": sheet, "settings": n.o, "capacity": n.capacity, "rate": n.rate, "arms": n.arms, "holds": n.holds()}
-		name, err := bed.Append(n.o.results, "noisy", sheet, text+part, record)
-		if err != nil {
-			return 1, err
-		}
-		picture := strings.TrimSuffix(name, filepath.Ext(name)) + ".svg"
-		if err := plot.WriteFile(picture, n.charts()); err != nil {
-			return 1, err
-		}
-		fmt.Println("appended to", name, "and drew", picture)
-	}
-	if n.o.strict && !n.holds() {
-		return 4, nil
-	}
-	return 0, nil
+	record := map[string]any{"machine": sheet, "settings": n.o, "capacity": n.capacity, "rate": n.rate, "arms": n.arms, "holds": n.holds()}
+	return n.o.ExitCode(n.holds()), n.o.Record("noisy", sheet, text+part, record, n.charts()...)
 }
 
 func describe(tenants []tenant) string {
