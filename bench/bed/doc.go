@@ -10,5 +10,6 @@
 //   - Results are appended, never rewritten.
 //
 // A benchmark's command embeds Runner, which has the flags that all of them take, and shows only what is its own.
+//
 // It listens and connects on loopback only.
 package bed

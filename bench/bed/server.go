@@ -105,9 +105,8 @@ func (s *Server) Down() {
 func (s *Server) ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	tr := &http.Transport{DisableKeepAlives: true}
 	for {
-		err := probe(ctx, tr, url)
+		err := probe(ctx, url)
 		if err == nil {
 			return nil
 		}
@@ -121,12 +120,8 @@ func (s *Server) ready(ctx context.Context, url string) error {
 	}
 }
 
-func probe(ctx context.Context, tr *http.Transport, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := tr.RoundTrip(req)
+func probe(ctx context.Context, url string) error {
+	resp, err := request(ctx, http.MethodHead, url)
 	if err != nil {
 		return err
 	}
