@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"os"
 	"regexp"
 	"strconv"
@@ -192,7 +190,7 @@ func (s *siege) settle(ctx context.Context) error {
 }
 
 // series matches what counters wants of the exposition: who is connected, closed and why.
-var series = regexp.MustCompile(`^(talon_connections(?:_closed_total|_refused_total)?)(?:\{([^}]*)\})? ([0-9.e+]+)$`)
+var series = regexp.MustCompile(`^(talon_connections(?:_closed_total|_refused_total)?)(?:\{([^}]*)\})?$`)
 
 // label finds the reason of a close or the cause of a refusal.
 var label = regexp.MustCompile(`(?:reason|cause|lacking|by)="([^"]*)"`)
@@ -201,10 +199,11 @@ var label = regexp.MustCompile(`(?:reason|cause|lacking|by)="([^"]*)"`)
 // their reason.
 func (s *siege) counters(ctx context.Context) (map[string]float64, error) {
 	sums := map[string]float64{}
-	err := s.metrics(ctx, func(line string) {
-		m := series.FindStringSubmatch(line)
+	all, err := s.server.Metrics(ctx)
+	for key, v := range all {
+		m := series.FindStringSubmatch(key)
 		if m == nil {
-			return
+			continue
 		}
 		name := m[1]
 		if name != "talon_connections" {
@@ -213,40 +212,20 @@ func (s *siege) counters(ctx context.Context) (map[string]float64, error) {
 				name = l[1]
 			}
 		}
-		v, _ := strconv.ParseFloat(m[3], 64)
 		sums[name] += v
-	})
+	}
 	return sums, err
 }
 
 // countRings counts the series of one metric that each ring has.
 func (s *siege) countRings(ctx context.Context) (n float64, err error) {
-	err = s.metrics(ctx, func(line string) {
-		if strings.HasPrefix(line, "talon_ring_accept_rearms_total") {
+	all, err := s.server.Metrics(ctx)
+	for key := range all {
+		if strings.HasPrefix(key, "talon_ring_accept_rearms_total") {
 			n++
 		}
-	})
+	}
 	return max(n, 1), err
-}
-
-func (s *siege) metrics(ctx context.Context, each func(line string)) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.server.Admin+"/metrics", nil)
-	if err != nil {
-		return err
-	}
-	tr := &http.Transport{DisableKeepAlives: true}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		each(lines.Text())
-	}
-	return lines.Err()
 }
 
 // resident is the memory of processes in MiB.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/excess"
 )
 
@@ -102,7 +103,7 @@ func (c *cluster) followAll() error {
 func (c *cluster) recovered(ctx context.Context, patience time.Duration) error {
 	mended := boottime()
 	for {
-		if err := errors.Join(pause(ctx, 50*time.Millisecond), c.followAll()); err != nil {
+		if err := errors.Join(bed.Sleep(ctx, 50*time.Millisecond), c.followAll()); err != nil {
 			return err
 		}
 		now := boottime()
@@ -112,7 +113,7 @@ func (c *cluster) recovered(ctx context.Context, patience time.Duration) error {
 			well = well && float64(c.admitted.since(t.ID, begin)) >= 1.02*wantDelivered*float64(c.o.rate(i))*lookTime.Seconds()
 		}
 		if well || now-mended > int64(patience+lookTime) {
-			return pause(ctx, 200*time.Millisecond)
+			return bed.Sleep(ctx, 200*time.Millisecond)
 		}
 	}
 }

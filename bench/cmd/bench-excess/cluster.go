@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -197,7 +195,7 @@ func (c *cluster) spread(ctx context.Context, tenant int, rate int64, from time.
 			if time.Since(from) > spreadTime {
 				return fmt.Errorf("%s: the rate of %s is %d and not %d, %v after the policy was changed (%v)", s.Name, tenantName(tenant), l.Rate, rate, spreadTime, err)
 			}
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
+			if err := bed.Sleep(ctx, 20*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -252,38 +250,12 @@ func (c *cluster) up(ctx context.Context) error {
 	}
 	for _, s := range c.servers {
 		for _, t := range c.tenants {
-			for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-				err := get(ctx, s, t)
-				if err == nil {
-					break
-				}
-				if ctx.Err() != nil || time.Now().After(late) {
-					return fmt.Errorf("%s: %w", s.Name, err)
-				}
+			if err := s.Await(ctx, http.MethodHead, objectKey, t, 20*time.Second); err != nil {
+				return err
 			}
 		}
 	}
 	c.began = time.Now()
-	return nil
-}
-
-// get asks for the object's head as a tenant.
-func get(ctx context.Context, s *bed.Server, t bed.Tenant) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.Target+"/"+objectKey, nil)
-	if err != nil {
-		return err
-	}
-	name, value, _ := strings.Cut(t.Header(), ": ")
-	req.Header.Set(name, value)
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
 	return nil
 }
 
@@ -333,13 +305,15 @@ type limit struct {
 }
 
 func limitOf(ctx context.Context, s *bed.Server, tenant string) (limit, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // it may be stopped
+	defer cancel()
 	var answer struct {
 		Tenants []struct {
 			ID     string
 			Limits []limit
 		}
 	}
-	if err := ask(ctx, s, "/api/v1/tenants", func(r *http.Response) error { return json.NewDecoder(r.Body).Decode(&answer) }); err != nil {
+	if err := s.Ask(ctx, "/api/v1/tenants", &answer); err != nil {
 		return limit{}, err
 	}
 	for _, t := range answer.Tenants {
@@ -366,7 +340,7 @@ func (c *cluster) owner(ctx context.Context, tenant int) (int, error) {
 		if time.Now().After(late) {
 			return 0, fmt.Errorf("no worker says who meters the limit of %s", tenantName(tenant))
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := bed.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -376,34 +350,14 @@ func (c *cluster) owner(ctx context.Context, tenant int) (int, error) {
 func (c *cluster) counters(ctx context.Context, prefixes ...string) map[string]float64 {
 	sum := map[string]float64{}
 	for _, s := range c.servers {
-		_ = ask(ctx, s, "/metrics", func(r *http.Response) error { // a worker that does not answer is left out
-			lines := bufio.NewScanner(r.Body)
-			for lines.Scan() {
-				name, value, _ := strings.Cut(lines.Text(), " ")
-				for _, p := range prefixes {
-					if v, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, p) {
-						sum[p] += v
-					}
+		m, _ := s.Metrics(ctx) // a worker that does not answer is left out
+		for name, v := range m {
+			for _, p := range prefixes {
+				if strings.HasPrefix(name, p) {
+					sum[p] += v
 				}
 			}
-			return lines.Err()
-		})
+		}
 	}
 	return sum
-}
-
-func ask(ctx context.Context, s *bed.Server, path string, read func(*http.Response) error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+path, nil)
-	if err != nil {
-		return err
-	}
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return read(resp)
 }

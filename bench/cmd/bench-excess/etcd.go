@@ -59,7 +59,7 @@ func (e *etcd) ready(ctx context.Context) error {
 		if ctx.Err() != nil || time.Now().After(late) {
 			return err
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := bed.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/excess"
 )
 
@@ -38,7 +39,7 @@ func (e episode) run(ctx context.Context, c *cluster) (took, error) {
 	var done sync.WaitGroup
 	for i, f := range e {
 		done.Go(func() {
-			if errs[i] = pause(ctx, f.After); errs[i] == nil {
+			if errs[i] = bed.Sleep(ctx, f.After); errs[i] == nil {
 				errs[i] = c.carryOut(ctx, f)
 			}
 		})
@@ -56,34 +57,34 @@ func (c *cluster) carryOut(ctx context.Context, f fault) error {
 		return c.halve(ctx, f.Tenant, f.Hold)
 	case noEtcd:
 		c.etcd.kill()
-		return errors.Join(pause(ctx, f.Hold), c.etcd.up(), c.etcd.ready(ctx))
+		return errors.Join(bed.Sleep(ctx, f.Hold), c.etcd.up(), c.etcd.ready(ctx))
 	case compacted:
 		return c.compact(ctx, f)
 	case stopped:
 		s.Pause()
 		defer s.Resume()
-		return pause(ctx, f.Hold)
+		return bed.Sleep(ctx, f.Hold)
 	case killed:
 		s.Kill()
-		return errors.Join(pause(ctx, f.Hold), c.reborn(ctx, f.Worker))
+		return errors.Join(bed.Sleep(ctx, f.Hold), c.reborn(ctx, f.Worker))
 	case untold:
 		c.others(f.Worker, func(other string) { c.net.Block(id(f.Worker), other) })
-		err := pause(ctx, 50*time.Millisecond)
+		err := bed.Sleep(ctx, 50*time.Millisecond)
 		s.Kill()
 		c.others(f.Worker, func(other string) {
 			c.net.Cut(id(f.Worker), other) // what it has said and nobody has heard is lost with it
 			c.net.Heal(id(f.Worker), other)
 		})
-		return errors.Join(err, pause(ctx, f.Hold), c.reborn(ctx, f.Worker))
+		return errors.Join(err, bed.Sleep(ctx, f.Hold), c.reborn(ctx, f.Worker))
 	case drained:
 		s.Down()
-		return errors.Join(pause(ctx, f.Hold), c.reborn(ctx, f.Worker))
+		return errors.Join(bed.Sleep(ctx, f.Hold), c.reborn(ctx, f.Worker))
 	case flapping:
 		return c.flap(ctx, f)
 	case cut:
 		for i := range f.Times {
 			if i > 0 {
-				if err := pause(ctx, f.Hold/time.Duration(f.Times)); err != nil {
+				if err := bed.Sleep(ctx, f.Hold/time.Duration(f.Times)); err != nil {
 					return err
 				}
 			}
@@ -110,7 +111,7 @@ func (c *cluster) carryOut(ctx context.Context, f fault) error {
 		c.net.Heal(me, other)
 		c.net.Heal(other, me)
 	})
-	return pause(ctx, f.Hold)
+	return bed.Sleep(ctx, f.Hold)
 }
 
 // others calls do with every other worker.
@@ -134,13 +135,13 @@ func (c *cluster) flap(ctx context.Context, f fault) error {
 	for range f.Times {
 		if c.etcd != nil {
 			c.servers[f.Worker].Down()
-			if err := errors.Join(pause(ctx, part), c.reborn(ctx, f.Worker), pause(ctx, part)); err != nil {
+			if err := errors.Join(bed.Sleep(ctx, part), c.reborn(ctx, f.Worker), bed.Sleep(ctx, part)); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, in := range []bool{false, true} {
-			if err := errors.Join(c.change(ctx, func(p *policy) { p.epoch, p.out[f.Worker] = p.epoch+1, !in }), pause(ctx, part)); err != nil {
+			if err := errors.Join(c.change(ctx, func(p *policy) { p.epoch, p.out[f.Worker] = p.epoch+1, !in }), bed.Sleep(ctx, part)); err != nil {
 				return err
 			}
 		}
@@ -158,7 +159,7 @@ func (c *cluster) halve(ctx context.Context, tenant int, hold time.Duration) err
 		return err
 	}
 	c.happened(tenant, excess.Event{Rate: half})
-	err := pause(ctx, hold)
+	err := bed.Sleep(ctx, hold)
 	c.happened(tenant, excess.Event{Rate: whole})
 	from = time.Now()
 	return errors.Join(err, c.change(ctx, func(p *policy) { p.rates[tenant] = whole }), c.spread(ctx, tenant, whole, from))
@@ -170,17 +171,8 @@ func (c *cluster) compact(ctx context.Context, f fault) error {
 	c.net.Block(me, etcdName)
 	c.net.Block(etcdName, me)
 	err := c.etcd.compact(ctx)
-	err = errors.Join(err, pause(ctx, f.Hold), c.etcd.compact(ctx))
+	err = errors.Join(err, bed.Sleep(ctx, f.Hold), c.etcd.compact(ctx))
 	c.net.Heal(me, etcdName)
 	c.net.Heal(etcdName, me)
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -112,7 +112,7 @@ func (o *options) measure(ctx context.Context, c *cluster) (*outcome, error) {
 		results, loadErr = c.load(ctx, seconds, stop)
 	}()
 	out := &outcome{planned: o.Faults, traffic: map[string]float64{}}
-	err := pause(ctx, begin)
+	err := bed.Sleep(ctx, begin)
 	for _, e := range o.plan() {
 		if err != nil || time.Since(started).Seconds() > seconds-60 {
 			break // out of time: the table says how many were carried out

@@ -34,7 +34,7 @@ func (a *arm) measure(ctx context.Context, o *options, w *workers) (err error) {
 	var got *window
 	if a.talon() {
 		// Its bucket is full again after so long without load.
-		if err := pause(ctx, time.Duration(float64(o.Burst)/float64(o.Rate)*1.2e9)); err != nil {
+		if err := bed.Sleep(ctx, time.Duration(float64(o.Burst)/float64(o.Rate)*1.2e9)); err != nil {
 			return err
 		}
 		got, err = w.window(ctx)

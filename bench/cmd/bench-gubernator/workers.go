@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,17 +55,8 @@ func (w *workers) up(ctx context.Context) error {
 		}
 	}
 	for _, s := range w.servers {
-		for late := time.Now().Add(10 * time.Second); ; {
-			err := w.get(ctx, s)
-			if err == nil {
-				break
-			}
-			if time.Now().After(late) {
-				return fmt.Errorf("%s: %w", s.Name, err)
-			}
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
-				return err
-			}
+		if err := s.Await(ctx, http.MethodGet, objectKey, w.tenant, 10*time.Second); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -76,26 +66,6 @@ func (w *workers) down() {
 	for _, s := range w.servers {
 		s.Down()
 	}
-}
-
-// get asks for the object as the tenant.
-func (w *workers) get(ctx context.Context, s *bed.Server) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Target+"/"+objectKey, nil)
-	if err != nil {
-		return err
-	}
-	name, value, _ := strings.Cut(w.tenant.Header(), ": ")
-	req.Header.Set(name, value)
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
-	return nil
 }
 
 // window offers the load to all workers, each from a client process of its own.
@@ -137,23 +107,20 @@ func (w *workers) window(ctx context.Context) (*window, error) {
 	return w.o.judge(parts, offered, (after-before)/(w.o.Seconds+1)), nil
 }
 
+const framesOut = `talon_peer_frames_total{direction="out"}`
+
 // messages is how many frames the workers have sent each other, heartbeats among them.
 func (w *workers) messages(ctx context.Context) (sum float64, err error) {
 	for _, s := range w.servers {
-		n, err := metric(ctx, s, `talon_peer_frames_total{direction="out"}`)
+		m, err := s.Metrics(ctx)
 		if err != nil {
 			return 0, err
+		}
+		n, ok := m[framesOut]
+		if !ok {
+			return 0, fmt.Errorf("%s: no %s in its metrics", s.Name, framesOut)
 		}
 		sum += n
 	}
 	return sum, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/talon-worker/talon/bench/bed"
 	"github.com/talon-worker/talon/bench/load"
 )
 
@@ -131,10 +132,10 @@ func (a *arm) measure(ctx context.Context, r *ring) error {
 }
 
 func (a *arm) hit(ctx context.Context, r *ring) (hit *load.Result, counted round, err error) {
-	if err := pause(ctx, settle); err != nil {
+	if err := bed.Sleep(ctx, settle); err != nil {
 		return nil, counted, err
 	}
-	before, err := r.metrics(ctx)
+	before, err := r.servers[measured].Metrics(ctx)
 	if err != nil {
 		return nil, counted, err
 	}
@@ -142,7 +143,7 @@ func (a *arm) hit(ctx context.Context, r *ring) (hit *load.Result, counted round
 	if hit, err = r.measure(ctx); err != nil {
 		return nil, counted, err
 	}
-	after, err := r.metrics(ctx)
+	after, err := r.servers[measured].Metrics(ctx)
 	sec := time.Since(from).Seconds()
 	counted.FramesIn = (after[framesIn] - before[framesIn]) / sec
 	for _, outcome := range came {

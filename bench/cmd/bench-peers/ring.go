@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -132,14 +128,14 @@ const connectTime = 15 * time.Second
 // connected waits until the measured worker has connections with both others, and acts as an owner.
 func (r *ring) connected(ctx context.Context) error {
 	for late := time.Now().Add(connectTime); ; {
-		m, err := r.metrics(ctx)
+		m, err := r.servers[measured].Metrics(ctx)
 		if err == nil && m["talon_peers_connected"] == workers-1 && m["talon_global_acts"] == 1 {
 			return nil
 		}
 		if time.Now().After(late) {
 			return fmt.Errorf("the workers did not find each other within %v: %g of 2 connected, acts %g, %w", connectTime, m["talon_peers_connected"], m["talon_global_acts"], err)
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := bed.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -153,7 +149,7 @@ func (r *ring) choose(ctx context.Context, tenants []bed.Tenant) error {
 			Limits []struct{ Owner string }
 		}
 	}
-	if err := r.ask(ctx, "/api/v1/tenants", func(b io.Reader) error { return json.NewDecoder(b).Decode(&answer) }); err != nil {
+	if err := r.servers[measured].Ask(ctx, "/api/v1/tenants", &answer); err != nil {
 		return err
 	}
 	for _, t := range answer.Tenants {
@@ -186,48 +182,4 @@ func (r *ring) measure(ctx context.Context) (*load.Result, error) {
 		err = fmt.Errorf("nothing was served: %v", res.Refused)
 	}
 	return res, err
-}
-
-// metrics are the measured worker's series without labels, and those of the peer port by their label.
-func (r *ring) metrics(ctx context.Context) (map[string]float64, error) {
-	m := map[string]float64{}
-	err := r.ask(ctx, "/metrics", func(b io.Reader) error {
-		text, err := io.ReadAll(b)
-		for line := range strings.Lines(string(text)) {
-			name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-			if v, err := strconv.ParseFloat(value, 64); ok && err == nil {
-				m[name] = v
-			}
-		}
-		return err
-	})
-	return m, err
-}
-
-func (r *ring) ask(ctx context.Context, path string, read func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.servers[measured].Admin+path, nil)
-	if err != nil {
-		return err
-	}
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
-	return read(resp.Body)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
