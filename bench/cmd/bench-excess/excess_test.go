@@ -97,7 +97,9 @@ func TestJudge(t *testing.T) {
 		kept, delivers bool
 	}{{"half each", 50, true, true}, {"nothing much", 40, true, false}, {"the whole each", 100, false, true}} {
 		out := &outcome{}
-		out.judge(small(), &cluster{}, []*load.Result{second(0, repeat(40, tt.each)...), second(3e7, repeat(40, tt.each)...)}, nil)
+		if err := out.judge(small(), &cluster{}, []*load.Result{second(0, repeat(40, tt.each)...), second(3e7, repeat(40, tt.each)...)}, nil); err != nil {
+			t.Fatal(err)
+		}
 		s := out.shares[0]
 		if out.kept() != tt.kept || out.delivers(0) != tt.delivers {
 			t.Errorf("%s: kept %v, delivers %v: worst %+v, delivered %.3f", tt.name, out.kept(), out.delivers(0), s.clients.worst, s.total)
@@ -105,6 +107,24 @@ func TestJudge(t *testing.T) {
 		if len(s.rates) != 2 || len(out.charts()) != 2 || !strings.Contains(out.table(small()), "their bytes are in no metric") {
 			t.Errorf("%s: %v\n%s", tt.name, s.rates, out.table(small()))
 		}
+	}
+}
+
+// There is no second to judge where clients were not at it together for two: no table of it, and no verdict.
+func TestJudgeWantsTwoSeconds(t *testing.T) {
+	for _, c := range []struct {
+		late int64
+		n    int
+		well bool
+	}{{0, 20, true}, {0, 19, false}, {1, 20, false}, {3e9, 20, false}} {
+		out := &outcome{}
+		err := out.judge(small(), &cluster{}, []*load.Result{second(0, repeat(20, 50)...), second(c.late, repeat(c.n, 50)...)}, nil)
+		if (err == nil) != c.well || c.well && out.table(small()) == "" {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if _, err := parse([]string{"--seconds", "2"}); err == nil {
+		t.Error("two seconds are taken: no two clients begin at once")
 	}
 }
 
@@ -130,7 +150,9 @@ func TestJudgeOfLogs(t *testing.T) {
 		{"somebody else's rate", []excess.Event{{At: boot, Bytes: 100 + 130}}, []happening{{tenant: 1, boot: boot - 1, event: excess.Event{Rate: 1e6}}}, false},
 	} {
 		out := &outcome{}
-		out.judge(small(), &cluster{events: tt.events}, clients(), map[string][]excess.Event{"t1": tt.log, "t2": {{At: 1, Bytes: 1e9}}})
+		if err := out.judge(small(), &cluster{events: tt.events}, clients(), map[string][]excess.Event{"t1": tt.log, "t2": {{At: 1, Bytes: 1e9}}}); err != nil {
+			t.Fatal(err)
+		}
 		if out.kept() != tt.kept {
 			t.Errorf("%s: kept %v: %+v", tt.name, out.kept(), out.shares[0].admitted)
 		}
@@ -141,7 +163,9 @@ func TestJudgeOfLogs(t *testing.T) {
 func TestRelief(t *testing.T) {
 	out := &outcome{planned: 2, episodes: []took{{Faults: make(episode, 1), Mended: 1e9}, {Faults: make(episode, 1), From: 5e9, Mended: 6e9}}}
 	slicesOf := append(append(append(repeat(10, 100), repeat(5, 0)...), repeat(50, 100)...), repeat(40, 50)...)
-	out.judge(small(), &cluster{}, []*load.Result{second(0, slicesOf...), second(0, repeat(len(slicesOf), 0)...)}, nil)
+	if err := out.judge(small(), &cluster{}, []*load.Result{second(0, slicesOf...), second(0, repeat(len(slicesOf), 0)...)}, nil); err != nil {
+		t.Fatal(err)
+	}
 	if got := out.episodes[0].worst(); got < 0.4 || got > 0.5 {
 		t.Errorf("relief %v after half a second of nothing", got)
 	}

@@ -106,8 +106,8 @@ func parse(args []string) (*options, error) {
 	case o.Rate < 1<<20 || o.Rate > 1<<33 || o.Burst < 1<<20 || o.Burst > 1<<32 || o.LocalBurst < 1 || o.LocalBurst > o.Burst:
 		return nil, fmt.Errorf("rate %d, burst %d, local burst %d: want rate and burst of at least 1 MiB, at most 8 and 4 GiB, and a local burst up to the burst",
 			o.Rate, o.Burst, o.LocalBurst)
-	case o.Conns < 1 || o.Conns > 1000 || o.Seconds < 2 || o.Seconds > 300 || o.Slice < time.Millisecond || o.Slice > time.Second:
-		return nil, fmt.Errorf("%d connections, %gs, slices of %v: want 1 to 1000, 2 to 300 s, and 1ms to 1s", o.Conns, o.Seconds, o.Slice)
+	case o.Conns < 1 || o.Conns > 1000 || o.Seconds < 3 || o.Seconds > 300 || o.Slice < time.Millisecond || o.Slice > time.Second:
+		return nil, fmt.Errorf("%d connections, %gs, slices of %v: want 1 to 1000, 3 to 300 s, and 1ms to 1s", o.Conns, o.Seconds, o.Slice)
 	case o.Faults < 0 || o.Faults > 100 || o.Longest <= shortestPause || o.Longest > 10*time.Second:
 		return nil, fmt.Errorf("%d faults, the longest pause %v: want up to 100, and %v to 10s", o.Faults, o.Longest, shortestPause)
 	}

@@ -138,12 +138,11 @@ func (o *options) measure(ctx context.Context, c *cluster) (*outcome, error) {
 		return nil, err
 	}
 	out.logs, out.lines = len(c.admitted.read), c.admitted.lines
-	out.judge(o, c, results, c.admitted.of)
-	return out, nil
+	return out, out.judge(o, c, results, c.admitted.of)
 }
 
 // judge puts the clients' slices together, and the logs.
-func (out *outcome) judge(o *options, c *cluster, results []*load.Result, logs map[string][]excess.Event) {
+func (out *outcome) judge(o *options, c *cluster, results []*load.Result, logs map[string][]excess.Event) error {
 	out.to = math.MaxInt64
 	first := int64(math.MaxInt64)
 	for _, r := range results {
@@ -152,6 +151,9 @@ func (out *outcome) judge(o *options, c *cluster, results []*load.Result, logs m
 		for i := range r.Streams {
 			out.errors += r.Streams[i].Errors
 		}
+	}
+	if out.to-out.from < 2*int64(time.Second) {
+		return fmt.Errorf("all clients were at it for %.2f s: want 2, of which the first has the burst in it", float64(out.to-out.from)/1e9)
 	}
 	for i := range out.episodes {
 		out.episodes[i].Relief = nil
@@ -184,6 +186,7 @@ func (out *outcome) judge(o *options, c *cluster, results []*load.Result, logs m
 		s.due(out)
 		out.shares = append(out.shares, s)
 	}
+	return nil
 }
 
 // due fills in what was delivered of what was due.
