@@ -161,7 +161,7 @@ func TestAppendNeverRewrites(t *testing.T) {
 	dir := t.TempDir()
 	m := Machine{Time: "2026-11-30 12:00:00", Commit: "abc"}
 	for i := range 2 {
-		name, err := Append(dir, "nginx", m, fmt.Sprintf("run %d", i), map[string]int{"run": i})
+		name, err := appendRun(dir, "nginx", m, fmt.Sprintf("run %d", i), map[string]int{"run": i})
 		if err != nil || filepath.Base(name) != "20261130-abc-nginx.txt" {
 			t.Fatal(name, err)
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Append adds a run to DIR/YYYYMMDD-COMMIT-SCENARIO.txt and its figures as one line of JSON to the
+// appendRun adds a run to DIR/YYYYMMDD-COMMIT-SCENARIO.txt and its figures as one line of JSON to the
 // .jsonl beside it. Earlier runs stay as they are. It returns the name of the text file.
-func Append(dir, scenario string, m Machine, text string, record any) (string, error) {
+func appendRun(dir, scenario string, m Machine, text string, record any) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

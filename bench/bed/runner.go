@@ -141,7 +141,7 @@ func (r *Runner) Record(scenario string, m Machine, text string, record any, cha
 	if r.noResults {
 		return nil
 	}
-	name, err := Append(r.results, scenario, m, text, record)
+	name, err := appendRun(r.results, scenario, m, text, record)
 	if err != nil {
 		return err
 	}
