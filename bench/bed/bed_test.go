@@ -42,8 +42,10 @@ func TestStartPinsTheWholeFamilyAndStopEndsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var family []int
-	for i := 0; len(family) < 2 && i < 1000; i++ { // the shell forks in its own time
+	for i, last := 0, ""; last != "sleep\n" && i < 1000; i++ { // the shell forks in its own time, and grep before
 		family = p.Family()
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", family[len(family)-1]))
+		last = string(name)
 		time.Sleep(time.Millisecond)
 	}
 	if sid, err := unix.Getsid(p.Pid); err != nil || sid != p.Pid {
