@@ -1,16 +1,15 @@
 package main
 
 import (
-	"context"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/talon-worker/talon/bench/bed/bedtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,25 +20,8 @@ func TestEndToEnd(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a core for the server and one for the client")
 	}
-	t.Chdir("../../..")
-	dir, results := t.TempDir(), t.TempDir()
-	o, err := parse([]string{"--rounds", "1", "--window", "0.5", "--warmup", "0.1", "--scale", "0.01", "--rate", "200", "--conns", "2", "--hygiene=false",
-		"--dir", dir, "--results", results})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code, err := o.run(context.Background()); err != nil || code != 0 {
-		t.Fatalf("exit %d, %v", code, err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%s was left behind", left[0].Name())
-	}
-	names, _ := filepath.Glob(results + "/*-attack.txt")
-	if len(names) != 1 {
-		t.Fatalf("results: %v", names)
-	}
-	text, _ := os.ReadFile(names[0])
-	rows := regexp.MustCompile(` +`).ReplaceAllString(string(text), " ")
+	text, _ := bedtest.Run(t, "attack", parse, (*options).run, "--rounds", "1", "--window", "0.5", "--warmup", "0.1", "--scale", "0.01", "--rate", "200", "--conns", "2", "--hygiene=false")
+	rows := regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 	for _, want := range []string{"\nslowloris 50 ", "\nslow readers 10 ", "\nsilence 200 ", "\npipeline 1 ", "\nsilence: closed for peer "} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("no %q in:\n%s", want, text)

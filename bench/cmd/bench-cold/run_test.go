@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -10,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/talon-worker/talon/bench/bed/bedtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,29 +19,14 @@ func TestEndToEnd(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a core for the server and one for the client")
 	}
-	t.Chdir("../../..")
-	dir, results, server := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "server")
-	if out, err := exec.Command("go", "build", "-o", server, "./bench/cmd/peer-nethttp").CombinedOutput(); err != nil {
+	server := filepath.Join(t.TempDir(), "server")
+	if out, err := exec.Command("go", "build", "-o", server, "../peer-nethttp").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	o, err := parse([]string{"--talon", server, "--talon-args", "--listen {listen} --dir {dir}", "--noprobe-args", "", "--size", "16M", "--rounds", "1",
-		"--window", "0.1", "--warmup", "0.02", "--hot", "1", "--cold", "1", "--hygiene=false", "--dir", dir, "--results", results})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code, err := o.run(context.Background()); err != nil || code != 0 && code != 3 { // 3: a stolen core may refuse a row
-		t.Fatalf("exit %d, %v", code, err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%s was left behind", left[0].Name())
-	}
-	names, _ := filepath.Glob(results + "/*-cold.txt")
-	if len(names) != 1 {
-		t.Fatalf("results: %v", names)
-	}
-	text, _ := os.ReadFile(names[0])
+	text, _ := bedtest.Run(t, "cold", parse, (*options).run, "--talon", server, "--talon-args", "--listen {listen} --dir {dir}", "--noprobe-args", "", "--size", "16M", "--rounds", "1",
+		"--window", "0.1", "--warmup", "0.02", "--hot", "1", "--cold", "1", "--hygiene=false")
 	for _, arm := range []string{"probing", "probe off", "hot alone", "hot readers:"} {
-		if !strings.Contains(string(text), "\n"+arm) {
+		if !strings.Contains(text, "\n"+arm) {
 			t.Errorf("no line for %q in:\n%s", arm, text)
 		}
 	}

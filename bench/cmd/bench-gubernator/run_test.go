@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,37 +9,23 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/talon-worker/talon/bench/bed/bedtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The whole way with two workers, and a script that says what gubernator would: one table, one record, nothing left behind.
 func TestEndToEnd(t *testing.T) {
-	t.Chdir("../../..")
-	dir, results := t.TempDir(), t.TempDir()
 	fake := filepath.Join(t.TempDir(), "gubernator")
 	script := "#!/bin/sh\necho '{\"from_ns\":1000,\"slice_ns\":1000000000,\"admitted\":[90,50],\"offered\":1000,\"messages\":8}'\n"
 	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o, err := parse([]string{"--workers", "2", "--rounds", "1", "--seconds", "2", "--rate", "50", "--burst", "50", "--local-burst", "10", "--offered", "200",
-		"--gubernator", fake, "--dir", dir, "--results", results})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code, err := o.run(context.Background()); err != nil || code != 0 {
-		t.Fatalf("exit %d, %v", code, err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%s was left behind", left[0].Name())
-	}
-	names, _ := filepath.Glob(results + "/*-gubernator.txt")
-	if len(names) != 1 {
-		t.Fatalf("results: %v", names)
-	}
-	text, _ := os.ReadFile(names[0])
+	text, _ := bedtest.Run(t, "gubernator", parse, (*options).run, "--workers", "2", "--rounds", "1", "--seconds", "2", "--rate", "50", "--burst", "50", "--local-burst", "10", "--offered", "200",
+		"--gubernator", fake)
 	for _, want := range []string{"\ntalon ", "\ngubernator leaky 100ms         140    0.933"} {
-		if !strings.Contains(string(text), want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}

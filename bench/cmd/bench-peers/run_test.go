@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/talon-worker/talon/bench/bed/bedtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,24 +20,8 @@ func TestEndToEnd(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a core for the worker and one for the client")
 	}
-	t.Chdir("../../..")
-	dir, results := t.TempDir(), t.TempDir()
-	o, err := parse([]string{"--rounds", "1", "--window", "0.2", "--warmup", "0.05", "--conns", "2", "--connects", "200", "--hygiene=false", "--dir", dir, "--results", results})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code, err := o.run(context.Background()); err != nil || code != 0 {
-		t.Fatalf("exit %d, %v", code, err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%s was left behind", left[0].Name())
-	}
-	names, _ := filepath.Glob(results + "/*-peers.txt")
-	if len(names) != 1 {
-		t.Fatalf("results: %v", names)
-	}
-	text, _ := os.ReadFile(names[0])
-	rows := regexp.MustCompile(` +`).ReplaceAllString(string(text), " ")
+	text, _ := bedtest.Run(t, "peers", parse, (*options).run, "--rounds", "1", "--window", "0.2", "--warmup", "0.05", "--conns", "2", "--connects", "200", "--hygiene=false")
+	rows := regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 	for _, name := range armNames() {
 		if !strings.Contains(rows, "\n"+name+" ") {
 			t.Errorf("no row of %s in:\n%s", name, text)
