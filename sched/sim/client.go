@@ -49,6 +49,15 @@ func (c *conn) room() int64 {
 	return c.setup.Buffer - c.filled
 }
 
+// drained is when the socket has no more than so many bytes in it, or a little later.
+func (c *conn) drained(to int64) int64 {
+	wait := 10 * usec
+	if c.setup.Drain > 0 {
+		wait = max(wait, (c.filled-to)*msec/(c.setup.Drain/1000))
+	}
+	return c.w.now + wait
+}
+
 func (c *conn) later(mean int64) int64 {
 	if mean == 0 {
 		return c.w.now
@@ -189,7 +198,11 @@ func (c *conn) picked(p *sched.Pick) int64 {
 	}
 	if n <= c.setup.Small && n == c.left {
 		c.state = sending
-		w.at(w.now+5*usec+w.rnd.Int64N(200*usec), aSent, c.id, c.gen)
+		at := w.now + 5*usec + w.rnd.Int64N(200*usec)
+		if c.room() < n {
+			at = max(at, c.drained(c.setup.Buffer-n)) // as io_uring's, the send waits until its socket takes all of it
+		}
+		w.at(at, aSent, c.id, c.gen)
 		return c.w.rings[c.ring].cost(n)
 	}
 	room := c.room()
@@ -201,8 +214,10 @@ func (c *conn) picked(p *sched.Pick) int64 {
 // sent takes what the socket has accepted of what was charged.
 func (c *conn) sent(sent int64) {
 	w := c.w
+	if sent < 0 || sent > c.flying || sent > c.room() {
+		w.check.failf("connection %d: its socket takes %d bytes of %d, and has room for %d", c.id, sent, c.flying, c.room())
+	}
 	if c.setup.Drain > 0 {
-		c.room()
 		c.filled += sent
 	}
 	c.left -= sent
@@ -220,11 +235,7 @@ func (c *conn) sent(sent int64) {
 	case short:
 		c.state = blocked
 		c.sched().Block(c.slot)
-		wait := 10 * usec
-		if c.setup.Drain > 0 {
-			wait = max(wait, (c.filled-c.setup.Buffer/2)*msec/(c.setup.Drain/1000))
-		}
-		w.at(w.now+wait, aRoom, c.id, c.gen)
+		w.at(c.drained(c.setup.Buffer/2), aRoom, c.id, c.gen)
 	default:
 		c.state = ready
 		w.check.readied(w, c)

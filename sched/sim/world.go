@@ -128,6 +128,9 @@ func (w *World) Run() (Result, error) {
 			w.look()
 			w.next += msec
 		}
+		if e.at < w.now {
+			return w.r, fmt.Errorf("time goes back from %d to %d ns", w.now, e.at)
+		}
 		if still++; e.at > w.now {
 			still = 0
 		}
