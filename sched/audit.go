@@ -155,3 +155,22 @@ func (w *Worker) Audit(rings []*Ring) error {
 	}
 	return nil
 }
+
+// Standing is how a tenant stands where a rate binds, for the simulator.
+type Standing struct {
+	Ready    bool    // on this ring, and not waiting for V or for its limit
+	VT       float64 // its virtual time, in bytes/weight, as what follows
+	Floor    float64 // what a charge that came now would lift it to, if it was behind that
+	Forgiven float64 // what it has been lifted by in all: it was behind, and will not be given that
+}
+
+// Standing returns how a tenant stands, seen from this ring.
+func (r *Ring) Standing(t *Tenant) (st Standing) {
+	const unit = 1 << unitBits
+	st.VT, st.Forgiven = float64(t.vt.Load())/unit, float64(t.lifted.Load())/unit
+	if st.Floor = st.VT; r.plan.mode == paced && t.frame.Load() == r.plan.frame {
+		st.Floor = float64(r.served()-t.cfg.Load().lag) / unit
+	}
+	st.Ready = int(t.id) < len(r.seats) && r.seats[t.id].state == seatReady
+	return st
+}

@@ -162,5 +162,13 @@ var schedulers = []mutant{
 		room: "sched", name: "a burst counts in full", file: "worker.go",
 		old: "part = max(part, min(max(p.at-t.since.Load(), 0), elapsed)*partOne/elapsed)", new: "part = partOne",
 		tests: "TestABurstThatHasJustBegunSaysLittle",
+	}, {
+		room: "sched", name: "who is furthest goes first", file: "seat.go",
+		old: "		return s.t.vt.Load() + s.t.cfg.Load().cost(r.flows[s.head].want)", new: "		return -s.t.vt.Load()",
+		tests: "TestSeeds",
+	}, {
+		room: "sched", name: "debts of the worker forgiven at once", file: "ring.go",
+		old: "s.t.charge(f.cost, r.served()-cfg.lag)", new: "s.t.charge(f.cost, r.served())",
+		tests: "TestSeeds",
 	},
 }

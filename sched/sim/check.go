@@ -12,27 +12,26 @@ import (
 type checks struct {
 	err error
 
-	used    []float64   // by tenant: bytes/weight charged less refunds
-	charges float64     // how often anything was, for rounding
-	backlog []bool      // by tenant
-	ready   [][]int     // by ring and tenant: flows that could be dispatched
-	flying  []int       // by ring: flows in flight
-	bytes   [][]int64   // by ring and tenant: bytes in flight
-	origin  [][]float64 // by pair: used[i]-used[j] when both began to be backlogged
-	least   [][]float64 // and the least and most since
-	most    [][]float64 //
-	hungry  []int64     // by tenant: since when it has been backlogged and not served; 0: it is not
-	until   []int64     // by tenant: until when its own limit has made it sleep, which is no hunger
-	unfair  bool        // the end has come, or something was done that voids fairness for this run
-	ledger  []charge    // every charge in the bucket
-	open    []int       // by connection: its charge in the ledger; none: nothing
-	held    []int64     // by connection: bytes reserved with ResponseCost
-	payload []int64     //
-	waits   []int       // by tenant: admitted and not dispatched
-	inside  []int       // by tenant: admitted and not over
-	sentAll int64       // while paced from the beginning to the end
-	cost    int64       // ResponseCosts
-	steady  bool        // no rate has changed
+	used    []float64        // by tenant: bytes/weight charged less refunds
+	charges float64          // how often anything was, for rounding
+	backlog []bool           // by tenant
+	ready   [][]int          // by ring and tenant: flows that could be dispatched
+	flying  []int            // by ring: flows in flight
+	bytes   [][]int64        // by ring and tenant: bytes in flight
+	stood   []sched.Standing // by tenant: as seen from the ring that is about to decide
+	least   [][]float64      // by ordered pair: the least lead of one over the other since both began to be backlogged
+	hungry  []int64          // by tenant: since when it has been backlogged and not served; 0: it is not
+	until   []int64          // by tenant: until when its own limit has made it sleep, which is no hunger
+	unfair  bool             // the end has come, or something was done that voids fairness for this run
+	ledger  []charge         // every charge in the bucket
+	open    []int            // by connection: its charge in the ledger; none: nothing
+	held    []int64          // by connection: bytes reserved with ResponseCost
+	payload []int64          //
+	waits   []int            // by tenant: admitted and not dispatched
+	inside  []int            // by tenant: admitted and not over
+	sentAll int64            // while paced from the beginning to the end
+	cost    int64            // ResponseCosts
+	steady  bool             // no rate has changed
 }
 
 // charge is bytes at a time, less what came back later.
@@ -44,15 +43,14 @@ func (k *checks) init(w *World) {
 	n := len(w.tenant)
 	k.used, k.backlog, k.hungry = make([]float64, n), make([]bool, n), make([]int64, n)
 	k.until, k.waits, k.inside = make([]int64, n), make([]int, n), make([]int, n)
+	k.stood = make([]sched.Standing, n)
 	for range w.s.Rings {
 		k.ready = append(k.ready, make([]int, n))
 		k.bytes = append(k.bytes, make([]int64, n))
 	}
 	k.flying = make([]int, w.s.Rings)
 	for range n {
-		k.origin = append(k.origin, make([]float64, n))
 		k.least = append(k.least, make([]float64, n))
-		k.most = append(k.most, make([]float64, n))
 	}
 	k.open = slices.Repeat([]int{none}, len(w.conns))
 	k.held, k.payload = make([]int64, len(w.conns)), make([]int64, len(w.conns))
@@ -132,6 +130,8 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 		k.failf("%d bytes picked of %d, chunk %d", p.Bytes, c.left, w.s.Chunk)
 	}
 	k.held[c.id], k.payload[c.id] = held, p.Bytes
+	k.ordered(w, c)
+	k.forgave(w, c, held)
 	k.passed(w, c)
 	k.bytes[c.ring][t.id] += held
 	k.add(w, t, held)
@@ -156,12 +156,59 @@ func (k *checks) picked(w *World, r *ring, p *sched.Pick) {
 	k.hungry[t.id] = 0
 }
 
+// paced reports whether tenants go by one virtual time.
+func (k *checks) paced(w *World) bool {
+	return !k.unfair && w.s.Order == sched.Fair && w.s.Policy == Production && w.rate > 0
+}
+
+// deciding: a ring is about to be asked.
+func (k *checks) deciding(w *World, r *ring) {
+	if k.paced(w) {
+		for i, t := range w.tenant {
+			k.stood[i] = r.prod.Standing(t.sched)
+		}
+	}
+}
+
+// ordered: P2, what may be forgiven. On a ring nobody goes before another that is ready there and whose deadline is earlier by more than what it had in flight,
+// which may have come back since the ring looked. Who was passed over because its part of the ring is in flight is not asked.
+func (k *checks) ordered(w *World, c *conn) {
+	if !k.paced(w) {
+		return
+	}
+	chunk := w.s.Chunk + sched.ResponseCost
+	for o, n := range k.bytes[c.ring] {
+		t := w.tenant[o]
+		if t == c.tenant || !k.stood[o].Ready || n > 0 && n+chunk > k.part(w) {
+			continue
+		}
+		may := float64(int64(w.s.Rings*w.s.Depth+1)*chunk) / float64(t.weight)
+		if late := k.stood[c.tenant.id].VT - k.stood[o].VT; late > may+1 {
+			k.failf("P2: ring %d: tenant %d goes before tenant %d, which is behind it by %.0f, bound %.0f", c.ring, c.tenant.id, o, late, may)
+		}
+	}
+}
+
+// forgave: P2, and no more than that is forgiven. Who has been lifted by its charge is where it would have been lifted to, and not beyond.
+func (k *checks) forgave(w *World, c *conn, held int64) {
+	if !k.paced(w) || c.tenant.limit != nil {
+		return // who slept for its limit came back just now, and was lifted for that, too
+	}
+	st := w.turn.prod.Standing(c.tenant.sched)
+	by := st.Forgiven - k.stood[c.tenant.id].Forgiven
+	if over := st.VT - float64(held)/float64(c.tenant.weight) - st.Floor; by > 0 && over > 1 {
+		k.failf("P2: tenant %d was forgiven %.0f, %.0f too much", c.tenant.id, by, over)
+	}
+}
+
+// part is how much of a ring's depth one tenant may have, if others are ready.
+func (k *checks) part(w *World) int64 { return max(int64(w.s.Depth-1), 1) * w.s.Chunk }
+
 // passed: who has its part of the ring in flight already is passed over for others, and has no claim on what they get meanwhile.
 func (k *checks) passed(w *World, c *conn) {
-	part := max(int64(w.s.Depth-1), 1) * w.s.Chunk
 	for o, n := range k.bytes[c.ring] {
-		if o != c.tenant.id && n > 0 && n+w.s.Chunk+sched.ResponseCost > part {
-			k.begin(o)
+		if o != c.tenant.id && n > 0 && n+w.s.Chunk+sched.ResponseCost > k.part(w) {
+			k.begin(w, o)
 		}
 	}
 }
@@ -170,12 +217,26 @@ func (k *checks) passed(w *World, c *conn) {
 func (k *checks) add(w *World, t *tenant, n int64) {
 	k.used[t.id] += float64(n) / float64(t.weight)
 	k.charges++
-	k.lags(w, t)
+	k.lags(w, t, n > 0)
 }
 
-// lags: P1 and P2. Between two tenants that have been backlogged all the while, what they got differs by no more than what can be in flight,
-// whichever interval one takes: since the lag wandered from its least to its most, that difference is the worst of all intervals.
-func (k *checks) lags(w *World, t *tenant) {
+// lead is what one tenant has had before another since the beginning, in bytes/weight. What the other was forgiven counts as if it had got it: and so
+// does, at the end of an interval, what it would be forgiven now.
+func (k *checks) lead(w *World, one, other int) (begin, end float64) {
+	begin = k.used[one] - k.used[other]
+	end = begin
+	if w.turn != nil && w.s.Policy == Production {
+		st := w.turn.prod.Standing(w.tenant[other].sched)
+		begin, end = begin-st.Forgiven, end-st.Forgiven-max(st.Floor-st.VT, 0)
+	}
+	return begin, end
+}
+
+// lags: P1 and P2. Between two tenants that have been backlogged all the while, what they got differs by no more than what can be in flight, whichever
+// interval one takes, beyond what the one that got less was forgiven in it: a tenant whose weight is great falls behind the service by more than it may keep
+// while it waits for one chunk of another. docs/decisions/0005 proves the bound, and that without what is forgiven there is none. ordered and forgave check that
+// nobody is made to wait, or forgiven, for nothing.
+func (k *checks) lags(w *World, t *tenant, charged bool) {
 	alone := w.s.Rings == 1 && w.rate == 0
 	if k.unfair || w.s.Order != sched.Fair || !k.backlog[t.id] || !alone && !(w.s.Fair && w.rate == w.s.Rate) || t.limit != nil {
 		return
@@ -186,14 +247,14 @@ func (k *checks) lags(w *World, t *tenant) {
 		if o == t || !k.backlog[o.id] || o.limit != nil {
 			continue
 		}
-		i, j := min(t.id, o.id), max(t.id, o.id)
-		d := k.used[i] - k.used[j] - k.origin[i][j]
-		k.least[i][j], k.most[i][j] = min(k.least[i][j], d), max(k.most[i][j], d)
 		bound := part*(chunk/float64(t.weight)+chunk/float64(o.weight)) + k.charges/256
 		if !alone {
 			bound += chunk / float64(min(t.weight, o.weight)) // the credit
 		}
-		lag := k.most[i][j] - k.least[i][j]
+		lag := max(k.lag(w, t.id, o.id), k.lag(w, o.id, t.id))
+		if !charged && !alone {
+			continue // the scheduler has not been told yet: what it forgives is still what it was
+		}
 		w.r.Pairs++
 		w.r.Lag = max(w.r.Lag, lag/bound)
 		if lag > bound {
@@ -201,6 +262,13 @@ func (k *checks) lags(w *World, t *tenant) {
 				t.id, o.id, t.weight, o.weight, lag, bound)
 		}
 	}
+}
+
+// lag is the most that one tenant has gained on another in any interval that ends now.
+func (k *checks) lag(w *World, one, other int) float64 {
+	begin, end := k.lead(w, one, other)
+	k.least[one][other] = min(k.least[one][other], begin)
+	return end - k.least[one][other]
 }
 
 // touch looks whether a tenant is still backlogged.
@@ -215,15 +283,15 @@ func (k *checks) touch(w *World, t *tenant) {
 	k.backlog[t.id] = is
 	if k.hungry[t.id] = 0; is {
 		k.hungry[t.id] = w.now
-		k.begin(t.id)
+		k.begin(w, t.id)
 	}
 }
 
 // begin makes a tenant's lags start from here.
-func (k *checks) begin(id int) {
+func (k *checks) begin(w *World, id int) {
 	for o := range k.used {
-		i, j := min(id, o), max(id, o)
-		k.origin[i][j], k.least[i][j], k.most[i][j] = k.used[i]-k.used[j], 0, 0
+		k.least[id][o], _ = k.lead(w, id, o)
+		k.least[o][id], _ = k.lead(w, o, id)
 	}
 }
 

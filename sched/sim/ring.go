@@ -51,7 +51,7 @@ func (r *ring) wake() {
 // step is one dispatch, and the beginning of a turn where none is under way.
 func (r *ring) step() {
 	w := r.w
-	r.asleep = false
+	w.turn, r.asleep = r, false
 	if r.left == 0 {
 		r.left, r.clock = w.s.Turn, w.now+w.jumped
 		for _, t := range r.news {
@@ -66,6 +66,7 @@ func (r *ring) step() {
 			}
 		}
 	}
+	w.check.deciding(w, r)
 	p, ok := r.sched.Next(r.clock)
 	if ok {
 		r.left--

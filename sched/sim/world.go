@@ -32,6 +32,7 @@ type World struct {
 	queue  events
 	worker *sched.Worker
 	rings  []*ring
+	turn   *ring // whose it is
 	conns  []*conn
 	tenant []*tenant
 	byID   map[*sched.Tenant]*tenant
