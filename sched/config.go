@@ -42,7 +42,7 @@ type Config struct {
 	Order Order
 	Rings int   // 1..MaxRings
 	Rate  int64 // bytes per second of the whole worker that bind, 0 for none
-	Chunk int64 // the most bytes of one dispatch, LeastEstimate..MaxChunk
+	Chunk int64 // the most bytes of one dispatch, LeastEstimate..MaxChunk; a quarter while a rate binds
 	Depth int   // chunks in flight per ring, 0 for DefaultDepth
 
 	// Wake is called, on the thread of whoever moved the shared clock, with a ring that sleeps longer than it should now: it must be made to call

@@ -21,6 +21,8 @@
 // With a rate that binds (paced): V advances at boost * 0.995 * C / (sum of the active weights), planned every 10 ms and when a tenant joins. A
 // tenant may dispatch while vt <= V; among those that may, a ring takes the earliest virtual deadline, vt + estimate/weight. V binds and the
 // bucket does not, because where a bucket binds, races decide who gets it. Boost gives away what tenants leave unused.
+// While V binds, so that rings have time to spare, they send a chunk in four pieces: what comes to a ring waits for the one that it is at. Credit and debt are
+// counted in chunks all the same, or who asks for less than its share in bursts would wait for V instead.
 //
 // Without (free): each ring serves its least vt first and is never idle while it has work. Rings advance at different speeds, so each
 // keeps a frame of its own: a seat's key is vt less an offset that is set when the seat becomes active. What a tenant gets elsewhere moves its

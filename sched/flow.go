@@ -50,7 +50,7 @@ func (f *flow) learn(sent, offered, chunk int64) {
 
 // estimate cuts what a response would send next to what is worth reserving for it.
 func (r *Ring) estimate(f *flow, want int64) int64 {
-	return max(min(want, r.w.cfg.Chunk, max(LeastEstimate, f.took+f.took/4)), 0)
+	return max(min(want, r.plan.piece, max(LeastEstimate, f.took+f.took/4)), 0)
 }
 
 // enqueue makes a flow ready, behind the others of its seat or, where its turn was taken back, before them.

@@ -25,6 +25,7 @@ const (
 	gainPart   = 3              // tenths
 	growMost   = int64(3) << 16 // most of (aim - used)/used that one plan counts
 	second     = int64(1e9)     //
+	pieces     = 4              // of a chunk, that are dispatched one by one while V binds
 	planSlots  = 8              // plans kept, so that a reader is disturbed only by that many changes while it reads
 )
 
@@ -54,6 +55,7 @@ type plan struct {
 	due    int64 // ns of the next periodic plan
 	period int64 // number of the periodic plan
 	frame  int64 // grows when virtual times get another meaning
+	piece  int64 // the most bytes of one dispatch
 }
 
 // virtual is V at now.
@@ -131,8 +133,8 @@ func addCapped(a, b int64) int64 {
 type plans struct {
 	seq  atomic.Int64 // number of the plan in force
 	slot [planSlots]struct {
-		mode, at, v, pace, credit, rate, burst, due, period, frame atomic.Int64
-		_                                                          [48]byte
+		mode, at, v, pace, credit, rate, burst, due, period, frame, piece atomic.Int64
+		_                                                                 [40]byte
 	}
 }
 
@@ -149,6 +151,7 @@ func (s *plans) publish(p *plan) {
 	to.due.Store(p.due)
 	to.period.Store(p.period)
 	to.frame.Store(p.frame)
+	to.piece.Store(p.piece)
 	s.seq.Store(n)
 }
 
@@ -160,6 +163,7 @@ func (s *plans) read() (p plan, seq int64) {
 		p = plan{
 			mode: mode(from.mode.Load()), at: from.at.Load(), v: from.v.Load(), pace: from.pace.Load(), credit: from.credit.Load(),
 			rate: from.rate.Load(), burst: from.burst.Load(), due: from.due.Load(), period: from.period.Load(), frame: from.frame.Load(),
+			piece: from.piece.Load(),
 		}
 		if s.seq.Load()-seq < planSlots-1 {
 			return p, seq

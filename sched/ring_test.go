@@ -20,6 +20,7 @@ type rig struct {
 	w    *Worker
 	r    []*Ring
 	now  int64
+	took int64 // bytes of the last serve
 	woke []int
 }
 
@@ -105,8 +106,23 @@ func (g *rig) await(ring int) Pick {
 func (g *rig) serve(ring int) *Tenant {
 	g.Helper()
 	p := g.await(ring)
-	g.r[ring].Done(p.Slot, g.r[ring].Charge(p.Slot, p.Bytes, g.now), huge, g.now)
+	g.took = g.r[ring].Charge(p.Slot, p.Bytes, g.now)
+	g.r[ring].Done(p.Slot, g.took, huge, g.now)
 	return p.Tenant
+}
+
+// lead serves n times on a ring, and returns the most by which a tenant was ahead of the other meanwhile, and at the end, in chunks.
+func (g *rig) lead(ring int, t *Tenant, n int) (most, end float64) {
+	g.Helper()
+	for range n {
+		if g.serve(ring) == t {
+			end += float64(g.took) / float64(g.w.cfg.Chunk)
+		} else {
+			end -= float64(g.took) / float64(g.w.cfg.Chunk)
+		}
+		most = max(most, end)
+	}
+	return most, end
 }
 
 // shares serves n times on a ring and returns how often each tenant was.
@@ -129,8 +145,13 @@ func TestWeightsShareOneRing(t *testing.T) {
 			g.start(0, a, slot, huge)
 		}
 		g.start(0, b, 10, huge)
-		if got := g.shares(0, 4000); !near(float64(got[b])/float64(got[a]), 3, 0.01) {
-			t.Errorf("rate %d: %d to %d chunks, want 1 to 3", rate, got[a], got[b])
+		got := map[*Tenant]int64{}
+		for range 4000 {
+			x := g.serve(0)
+			got[x] += g.took
+		}
+		if !near(float64(got[b])/float64(got[a]), 3, 0.01) {
+			t.Errorf("rate %d: %d to %d bytes, want 1 to 3", rate, got[a], got[b])
 		}
 	}
 }
@@ -154,6 +175,32 @@ func TestResponsesOfOneTenantTakeTurns(t *testing.T) {
 	}
 }
 
+// TestPiecesWhileVBinds: a ring that has time to spare cuts chunks in four, for what comes meanwhile waits for one; one that has none does not, nor without a rate.
+func TestPiecesWhileVBinds(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		rate, cost, want int64 // ns that a chunk takes
+		chunk            int64
+	}{
+		{"no rate", 0, 100_000, 512 * kib, 512 * kib},
+		{"a rate that binds", 1e9, 100_000, 128 * kib, 512 * kib},
+		{"a rate that the ring cannot carry", 20e9, 100_000, 512 * kib, 512 * kib},
+		{"nothing is cut to less than 64 KiB", 1e9, 20_000, 64 * kib, 128 * kib},
+	} {
+		g := newRig(t, Config{Rate: c.rate, Chunk: c.chunk})
+		a, b := g.tenant(TenantConfig{}), g.tenant(TenantConfig{Weight: 3})
+		g.start(0, a, 0, huge)
+		g.start(0, b, 1, huge)
+		for end := g.now + 100*msec; g.now < end; {
+			g.serve(0)
+			g.now += c.cost * g.took / c.chunk
+			if g.now > end-50*msec && g.took != c.want {
+				t.Fatalf("%s: %d bytes at a time, want %d", c.name, g.took, c.want)
+			}
+		}
+	}
+}
+
 // TestSharedVirtualTime: what a tenant gets on one ring counts on the others. A has two rings to itself but for B on the first; with a rate they share it
 // by weight all the same.
 func TestSharedVirtualTime(t *testing.T) {
@@ -164,14 +211,14 @@ func TestSharedVirtualTime(t *testing.T) {
 	g.start(0, b, 1, huge)
 	got := map[*Tenant]int{}
 	for steps := 0; g.now < 2e9; steps++ {
-		if n := got[a] + got[b]; n > 10_000 || steps > 100_000 {
-			t.Fatalf("%d chunks and %d steps until %d: more than the rate allows", n, steps, g.now)
+		if n := got[a] + got[b]; n > 40_000 || steps > 100_000 {
+			t.Fatalf("%d pieces and %d steps until %d: more than the rate allows", n, steps, g.now)
 		}
 		wake := int64(never)
 		for i, r := range slices.Backward(g.r) { // the ring that a has to itself first
 			for {
 				p, ok := r.Next(g.now)
-				if !ok || got[a]+got[b] > 10_000 {
+				if !ok || got[a]+got[b] > 40_000 {
 					break
 				}
 				r.Done(p.Slot, r.Charge(p.Slot, p.Bytes, g.now), huge, g.now)
@@ -260,19 +307,11 @@ func TestReturningEarnsNothing(t *testing.T) {
 			case "throttled":
 				g.r[0].WakeTenant(b, g.now)
 			}
-			ahead, most := 0, 0
-			for range 200 {
-				if g.serve(0) == b {
-					ahead++
-				} else {
-					ahead--
-				}
-				most = max(most, ahead)
-			}
+			most, _ := g.lead(0, b, 200)
 			if most > 3 {
-				t.Errorf("rate %d, %s: %d chunks more than the other when it came back", rate, name, most)
+				t.Errorf("rate %d, %s: %.2f chunks more than the other when it came back", rate, name, most)
 			}
-			if most < 1 {
+			if most <= 0 {
 				t.Errorf("rate %d, %s: it did not come first", rate, name)
 			}
 		}
@@ -326,17 +365,9 @@ func TestRingBoundEarnsNothing(t *testing.T) {
 	}
 	g.start(0, b, 2, huge)
 	g.start(0, b, 3, huge)
-	ahead, most := 0, 0
-	for range 200 {
-		if g.serve(0) == b {
-			ahead++
-		} else {
-			ahead--
-		}
-		most = max(most, ahead)
-	}
-	if lag := 2*1 + 1; most > lag+3 {
-		t.Errorf("%d chunks more than the other, %d may be left", most, lag)
+	most, _ := g.lead(0, b, 800)
+	if lag := float64(2*1 + 1); most > lag+3 {
+		t.Errorf("%.2f chunks more than the other, %.0f may be left", most, lag)
 	}
 }
 

@@ -61,7 +61,7 @@ func NewWorker(c Config) (*Worker, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	w := &Worker{cfg: c, rings: make([]beacon, c.Rings), seen: make([]glimpse, c.Rings), boost: boostOne}
+	w := &Worker{cfg: c, rings: make([]beacon, c.Rings), seen: make([]glimpse, c.Rings), boost: boostOne, cur: plan{piece: c.Chunk}}
 	w.want.Store(c.Rate)
 	for i := range w.rings {
 		w.rings[i].awaits.Store(never)
@@ -186,7 +186,7 @@ func (w *Worker) plan(now int64) {
 	p.at = now
 	if m != p.mode {
 		p.mode, p.frame = m, p.frame+1
-		w.boost = boostOne
+		w.boost, p.piece = boostOne, w.cfg.Chunk
 		w.began, w.beganV, w.lead = now, p.v, 0
 		w.used, w.stalls = w.usedByAll()
 		p.period, p.due = p.period+1, now+period
@@ -290,6 +290,10 @@ func (w *Worker) review(p *plan) {
 	slept := w.slept(elapsed)
 	if !stalled {
 		behind -= cushion // so that rings do not sleep because V went back
+	}
+	p.piece = w.cfg.Chunk
+	if slept > 0 && p.mode == paced { // rings that have no time to spare would send less by pieces
+		p.piece = max(p.piece/pieces, LeastEstimate)
 	}
 	over := behind > 0 && (stalled || slept < 1<<15 && votes > 0)
 	if p.at-w.began < 2*period { // else everybody slept for part of it

@@ -170,5 +170,13 @@ var schedulers = []mutant{
 		room: "sched", name: "debts of the worker forgiven at once", file: "ring.go",
 		old: "s.t.charge(f.cost, r.served()-cfg.lag)", new: "s.t.charge(f.cost, r.served())",
 		tests: "TestSeeds",
+	}, {
+		room: "sched", name: "whole chunks while V binds", file: "worker.go",
+		old: "		p.piece = max(p.piece/pieces, LeastEstimate)", new: "		p.piece = max(p.piece, LeastEstimate)",
+		tests: "TestPiecesWhileVBinds sim.TestReachDelay",
+	}, {
+		room: "sched", name: "pieces of who has no time to spare", file: "worker.go",
+		old: "	if slept > 0 && p.mode == paced {", new: "	if slept >= 0 && p.mode == paced {",
+		tests: "TestPiecesWhileVBinds",
 	},
 }

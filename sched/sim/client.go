@@ -27,8 +27,9 @@ type conn struct {
 	state  connState
 	left   int64 // bytes of the response
 	fresh  bool
-	warm   bool // what it sends next is in memory
-	asked  int64
+	warm   bool  // what it sends next is in memory
+	came   int64 // when it had a request
+	asked  int64 // and when its ring saw that, by its clock
 
 	filled int64 // bytes in the socket at since
 	since  int64
@@ -190,6 +191,9 @@ func (c *conn) picked(p *sched.Pick) int64 {
 	if c.fresh {
 		c.fresh = false
 		w.r.Responses++
+		if w.late {
+			c.tenant.delays = append(c.tenant.delays, w.now-c.came)
+		}
 	}
 	c.flying = n
 	if c.setup.Reset > 0 && w.rnd.IntN(1000) < c.setup.Reset {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/talon-worker/talon/sched"
@@ -203,6 +204,35 @@ func TestReachWaking(t *testing.T) {
 	t.Logf("95 %% of its share %d ms after it has come", worst)
 	if worst > 10 {
 		t.Error("want 10 ms")
+	}
+}
+
+// TestReachDelay: who asks for half of its share beside 512 connections waits for what its ring is at, which is a piece of a chunk where a rate binds, and not for
+// V or for chunks.
+func TestReachDelay(t *testing.T) {
+	s := Setup{Seed: 1, Rings: 2, Rate: 1500e6, Chunk: 512 * kib, Depth: 4, Speed: 1250e6, Latency: 5 * usec, Turn: 1, For: 2 * sec}
+	for _, c := range []ConnSetup{
+		{Count: 512, Ring: -1, Least: mib, Most: mib, Buffer: 4 * mib},
+		{Count: 32, Ring: -1, Least: 64 * kib, Most: 64 * kib, Think: 32 * sec / (1500e6 / 4 / (64 * kib)), Buffer: 4 * mib},
+	} {
+		s.Tenants = append(s.Tenants, TenantSetup{Config: sched.TenantConfig{Weight: 1}, Conns: []ConnSetup{c}})
+	}
+	w, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.late = true
+	if _, err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+	d := w.tenant[1].delays
+	d = d[len(d)/10:]
+	slices.Sort(d)
+	piece := w.rings[0].cost(s.Chunk / 4)
+	p50, p99 := d[len(d)/2], d[len(d)*99/100]
+	t.Logf("%d requests wait %.0f us, p99 %.0f; a piece takes %.0f", len(d), float64(p50)/1e3, float64(p99)/1e3, float64(piece)/1e3)
+	if p99 > 2*piece {
+		t.Errorf("want two pieces at most")
 	}
 }
 

@@ -46,6 +46,7 @@ type World struct {
 	r     Result
 	look  func() // if set, called every millisecond
 	next  int64
+	late  bool // note delays
 }
 
 // tenant is what the world knows of one.
@@ -57,7 +58,8 @@ type tenant struct {
 	limit  *limit
 	conns  int
 
-	sent int64 // bytes
+	sent   int64   // bytes
+	delays []int64 // ns between a request and the first dispatch of its response
 }
 
 // New makes a world that has not begun.
@@ -198,6 +200,9 @@ func (w *World) act(e event) {
 		}
 		if e.kind == anArrival && (w.over || c.setup.To > 0 && w.now > sec+c.setup.To) {
 			return
+		}
+		if e.kind == anArrival {
+			c.came = w.now
 		}
 		w.rings[c.ring].deliver(mail{c, e.kind, e.gen})
 	}
