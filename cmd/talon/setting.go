@@ -117,7 +117,7 @@ func (f *serveFlags) settings() []setting {
 		{name: "copy-below", value: &f.copyBelow,
 			usage: "bodies up to this size are copied and sent with their header, larger ones go through sendfile; 0 never copies, at most 16KiB"},
 		{name: "transfer-chunk", value: &f.transferChunk, check: f.checkChunk,
-			usage: "most bytes of one response that one turn sends, 4KiB to 16MiB"},
+			usage: "most bytes of one response that one turn sends, 4KiB to 16MiB; while egress-rate leaves rings time to spare, a quarter, but 64KiB at least"},
 		{name: "notsent-lowat", value: &f.notSentLowat,
 			usage: "what a slow reader may leave unsent in the kernel (TCP_NOTSENT_LOWAT); 0 leaves it to the kernel"},
 		{name: "sndbuf", value: &f.sendBuffer,
