@@ -145,7 +145,7 @@ var schedulers = []mutant{
 	}, {
 		room: "sched", name: "in step for good", file: "tenant.go",
 		old: "	return mulDiv(t.cfg.Load().chunk, int64(uint32(t.id)*2654435769), 1<<32)", new: "	return 0",
-		tests: "TestWhoComesTogetherIsSpread sim.TestReachShares",
+		tests: "TestWhoComesTogetherIsSpread",
 	}, {
 		room: "sched", name: "the bucket by chance", file: "worker.go",
 		old: "b.deadline.Load()-deadline < 0 {", new: "b.deadline.Load()-deadline < -1<<60 {",
