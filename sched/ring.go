@@ -208,48 +208,6 @@ func (r *Ring) pick() (Pick, bool) {
 	return Pick{}, false
 }
 
-// reserve takes n bytes from the worker's bucket for a dispatch with a deadline, or notes when to ask again. Where the bucket has too little, rings with earlier
-// deadlines come first: else chance would say whose turn it is, and V has nothing to say, as it is beyond all of them.
-func (r *Ring) reserve(n, deadline int64) bool {
-	if r.plan.mode != paced {
-		deadline = 0 // keys of rings that share no clock say nothing to each other: who asks first is first
-	}
-	if r.stall != 0 {
-		if deadline-r.beacon.deadline.Load() < 0 {
-			r.beacon.deadline.Store(deadline)
-		}
-		return false
-	}
-	granted, cut := r.plan.granted(r.now)
-	ok, need := r.w.bucket.take(n, r.w.claims(r.beacon, deadline), granted, cut, r.plan.burst)
-	if ok {
-		r.unclaim()
-	} else {
-		if r.claim == 0 {
-			r.w.bucket.claims.Add(1)
-		}
-		r.claim = n
-		r.beacon.deadline.Store(deadline)
-		r.beacon.claim.Store(n)
-		r.stall = max(r.plan.whenGranted(need), r.now+1)
-		r.counters.Stalls++
-		r.beacon.stalls.Store(int64(r.counters.Stalls))
-		if r.w.hurry.CompareAndSwap(false, true) {
-			r.w.replan(r.now)
-		}
-	}
-	return ok
-}
-
-// unclaim says that the ring does not wait for the bucket any more.
-func (r *Ring) unclaim() {
-	if r.claim != 0 {
-		r.claim = 0
-		r.beacon.claim.Store(0)
-		r.w.bucket.claims.Add(-1)
-	}
-}
-
 func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
 	p := Pick{Slot: uint32(slot), Tenant: s.t, Bytes: f.want, First: f.fresh}
 	if f.fresh {
@@ -293,47 +251,6 @@ func (r *Ring) dispatch(f *flow, s *seat, slot int32, held int64) Pick {
 		r.heap.fix(s.id, r.key(s))
 	}
 	return p
-}
-
-// pool notes that what a flow holds is reserved in the bucket, where there is one and nothing else binds.
-func (r *Ring) pool(f *flow, held int64) {
-	if f.pooled = r.plan.rate > 0; f.pooled {
-		r.spend(held)
-	}
-}
-
-func (r *Ring) spend(n int64) {
-	r.used += n
-	r.beacon.used.Store(r.used)
-}
-
-// settle ends what a flow holds, of which sent bytes of payload have been used. It runs once for each reservation.
-func (r *Ring) settle(f *flow, s *seat, back int64) {
-	r.flying -= f.held
-	s.flying -= f.held
-	if f.pooled {
-		r.w.bucket.settle(f.held, back)
-		r.spend(-back)
-	}
-	if f.cost != 0 && back != 0 {
-		r.recost(f, s, f.held-back)
-	}
-	f.payload, f.held, f.cost, f.pooled = 0, 0, 0, false
-}
-
-// recost makes what a flow has been charged in virtual time the cost of n bytes.
-func (r *Ring) recost(f *flow, s *seat, n int64) {
-	to := s.t.cfg.Load().cost(n)
-	if r.plan.mode == local {
-		s.own += to - f.cost
-		f.cost = to
-		return
-	}
-	vt := s.t.vt.Add(to - f.cost)
-	if to > f.cost && r.plan.mode == paced {
-		r.w.advance(vt) // else V would never come so far
-	}
-	f.cost = to
 }
 
 // at returns a flow in use and its seat.
@@ -411,20 +328,6 @@ func (r *Ring) Charge(slot uint32, n, now int64) int64 {
 		r.resize(f, s, -back)
 	}
 	return n
-}
-
-// resize changes what a flow holds by n bytes, for which the bucket has been asked.
-func (r *Ring) resize(f *flow, s *seat, n int64) {
-	f.held += n
-	f.payload += n
-	r.flying += n
-	s.flying += n
-	if f.pooled {
-		r.spend(n)
-	}
-	if f.cost != 0 {
-		r.recost(f, s, f.held)
-	}
 }
 
 func (r *Ring) commit(f *flow, s *seat, slot uint32) {
@@ -585,46 +488,4 @@ func (r *Ring) Drop(slot uint32, now int64) {
 		r.finish(f, s)
 	}
 	f.took = r.w.cfg.Chunk
-}
-
-// Wake returns the time (ns) at which Next may have something to say if nothing else happens before, or never (math.MaxInt64); a time that has
-// passed means now. It says that the ring is about to sleep: until the next call of Next, whoever moves the shared clock wakes it if need be.
-func (r *Ring) Wake() int64 {
-	wake := r.wheel.wake()
-	switch {
-	case r.heap.len() == 0: // what it has waited for is gone
-		r.unclaim()
-	case r.stall != 0:
-		wake = min(wake, r.stall)
-	}
-	if r.plan.mode != paced {
-		if r.w.cfg.Rings > 1 || r.w.tenants.Load() > 0 {
-			r.sleep(wake, never)
-		}
-		return r.settled(wake)
-	}
-	awaits := int64(never)
-	if len(r.waiting) > 0 {
-		awaits = r.plan.virtual(wake) // or a little less
-		wake = min(wake, r.plan.due)
-		if r.heap.len() == 0 {
-			r.dozed = r.now
-		}
-	}
-	r.sleep(wake, awaits)
-	return r.settled(wake)
-}
-
-func (r *Ring) sleep(wake, awaits int64) {
-	r.asleep = true
-	r.beacon.awaits.Store(awaits)
-	r.beacon.until.Store(wake)
-}
-
-// settled is wake, or now if the clock has moved while the ring said that it sleeps.
-func (r *Ring) settled(wake int64) int64 {
-	if r.w.plans.seq.Load() != r.seq {
-		return r.now
-	}
-	return wake
 }

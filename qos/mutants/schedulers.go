@@ -27,7 +27,7 @@ var schedulers = []mutant{
 		old: "b.spent.Add(-back)", new: "b.spent.Add(-2 * back)",
 		tests: "TestBucketAgainstEveryInterval TestSeeds",
 	}, {
-		room: "sched", name: "vt not given back", file: "ring.go",
+		room: "sched", name: "vt not given back", file: "reserve.go",
 		old: "	if f.cost != 0 && back != 0 {", new: "	if f.cost != 0 && back < 0 {",
 		tests: "TestShortSendsGiveBack",
 	}, {
@@ -47,7 +47,7 @@ var schedulers = []mutant{
 		old: "	r.wheel.add(s.id, min(at, r.lateAt(s)))", new: "	r.wheel.add(s.id, min(at+period, r.lateAt(s)))",
 		tests: "sim.TestReachShares",
 	}, {
-		room: "sched", name: "never woken", file: "ring.go",
+		room: "sched", name: "never woken", file: "sleep.go",
 		old: "	wake := r.wheel.wake()\n", new: "	wake := int64(never)\n",
 		tests: "TestParkKeepsPlace TestSeeds",
 	}, {
@@ -67,7 +67,7 @@ var schedulers = []mutant{
 		old: "vt-r.virtual() > 0 {", new: "vt-r.virtual() > 1<<50 {",
 		tests: "sim.TestReachShares",
 	}, {
-		room: "sched", name: "V never reaches a grown charge", file: "ring.go",
+		room: "sched", name: "V never reaches a grown charge", file: "reserve.go",
 		old: "	if to > f.cost && r.plan.mode == paced {", new: "	if to > f.cost && r.plan.mode == free {",
 		tests: "TestChargeMayGrow",
 	}, {
@@ -151,7 +151,7 @@ var schedulers = []mutant{
 		old: "b.deadline.Load()-deadline < 0 {", new: "b.deadline.Load()-deadline < -1<<60 {",
 		tests: "TestTheBucketGoesToTheEarliestDeadline",
 	}, {
-		room: "sched", name: "claims that outlive their reason", file: "ring.go",
+		room: "sched", name: "claims that outlive their reason", file: "sleep.go",
 		old: "	case r.heap.len() == 0: // what it has waited for is gone\n		r.unclaim()", new: "	case r.heap.len() == 0:",
 		tests: "TestTheBucketGoesToTheEarliestDeadline",
 	}, {
