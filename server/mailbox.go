@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -21,8 +22,9 @@ type message struct {
 // caller who waits for it.
 type mailbox struct {
 	top    atomic.Pointer[message]
-	asleep atomic.Bool // the loop waits, or is about to, and must be woken
-	eventf int         // eventfd the loop has a READ armed on
+	asleep atomic.Bool  // the loop waits, or is about to, and must be woken
+	rising atomic.Int32 // goroutines that may be about to write to eventf
+	eventf int          // eventfd the loop has a READ armed on
 }
 
 // post hands m to the loop and wakes it if it sleeps.
@@ -39,12 +41,14 @@ func (m *mailbox) post(msg *message) {
 
 // rouse wakes the loop if it sleeps, without an errand.
 func (m *mailbox) rouse() {
+	m.rising.Add(1)
 	if m.asleep.Swap(false) {
 		one := [8]byte{1}
 		// An eventfd write fails only when the counter is full, and then the
 		// loop is awake already.
 		_, _ = unix.Write(m.eventf, one[:])
 	}
+	m.rising.Add(-1)
 }
 
 // sleep says that the loop is about to wait. It returns false if there is mail:
@@ -81,9 +85,14 @@ func (m *mailbox) drain(l *loop) {
 	}
 }
 
-// close gives the eventfd back. Nobody may post any more: a late wake-up would be
-// written to whatever has the descriptor's number by then.
+// close gives the eventfd back, when the loop has ended. Posts may come all the same,
+// and go nowhere. It waits for who has found the loop asleep and not woken it yet: that
+// would be written to whatever has the descriptor's number by then.
 func (m *mailbox) close() {
+	m.asleep.Store(false)
+	for m.rising.Load() > 0 {
+		runtime.Gosched()
+	}
 	if m.eventf >= 0 {
 		unix.Close(m.eventf)
 		m.eventf = -1

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -87,4 +88,44 @@ func TestMailFromManyLosesNothing(t *testing.T) {
 		m.drain(l)
 	}
 	group.Wait()
+}
+
+// TestMailCloses: whoever has found the loop asleep writes to its eventfd, and to nothing else that has the number afterwards; later posts write nothing.
+func TestMailCloses(t *testing.T) {
+	m := newMailbox(t)
+	if !m.sleep() {
+		t.Fatal("a loop without mail may sleep")
+	}
+	posted := make(chan struct{})
+	go func() {
+		m.post(&message{run: func(*loop) {}})
+		<-posted
+	}()
+	// A loop hears of it by its ring, which tells the race detector no more than this.
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(m.eventf), Events: unix.POLLIN}}, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	m.close()
+	close(posted)
+
+	m = newMailbox(t)
+	m.sleep() // a loop that has failed may end so
+	m.rising.Add(1)
+	closed := make(chan struct{})
+	go func() {
+		m.close()
+		close(closed)
+	}()
+	runtime.Gosched()
+	select {
+	case <-closed:
+		t.Error("closed while somebody was about to write")
+	default:
+	}
+	m.rising.Add(-1)
+	<-closed
+	m.post(&message{run: func(*loop) {}})
+	if m.eventf != -1 || m.asleep.Load() {
+		t.Errorf("eventfd %d, asleep %v after the end", m.eventf, m.asleep.Load())
+	}
 }

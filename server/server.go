@@ -189,7 +189,7 @@ func (s *Server) Stats(timeout time.Duration) ([]Stats, error) {
 }
 
 // Close gives back what Run has not: everything, if it never ran. Run and Drain
-// may not be running, nor be called afterwards; Stats may.
+// may not be running, nor be called afterwards; Stats and Nudge may.
 func (s *Server) Close() { s.release() }
 
 // release closes the mailboxes last: the opener's goroutines post to them.
