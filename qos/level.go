@@ -21,6 +21,7 @@ const levelFloor = -(int64(1) << 61)
 type Level struct {
 	level int64 // units; never above burst, may be far below zero
 	rem   int64 // unit-nanoseconds refilled that are not yet a unit: 0 to perSecond-1, and 0 when level is burst
+	spill int64 // unit-nanoseconds that found no room and are not yet a unit: 0 to perSecond-1
 	at    int64 // ns up to which refill is counted; never goes back
 	rate  int64 // units per second, 1 to MaxRate
 	burst int64 // units, 1 to MaxBurst
@@ -37,7 +38,8 @@ func (l *Level) Now() int64 { return l.level }
 // Full reports whether the level is at the burst.
 func (l *Level) Full() bool { return l.level == l.burst }
 
-// Advance adds the refill up to now and returns the units that found no room. A now before the last one adds nothing.
+// Advance adds the refill up to now and returns the units that found no room; what is less than one is carried, or of a bucket that is full for a moment at a
+// time all of it would be lost. A now before the last one adds nothing.
 func (l *Level) Advance(now int64) (overflow int64) {
 	if now <= l.at {
 		return 0
@@ -47,7 +49,12 @@ func (l *Level) Advance(now int64) (overflow int64) {
 	gain, rem := refill(uint64(l.rate), elapsed, uint64(l.rem))
 	if room := l.burst - l.level; gain >= room { // no wrap: level is at least levelFloor, burst at most MaxBurst
 		l.level, l.rem = l.burst, 0
-		return gain - room
+		l.spill += rem
+		if overflow = gain - room; l.spill >= perSecond && overflow < math.MaxInt64 {
+			l.spill -= perSecond
+			overflow++
+		}
+		return overflow
 	}
 	l.level, l.rem = l.level+gain, rem
 	return 0

@@ -166,3 +166,15 @@ func BenchmarkLevelAdvanceTake(b *testing.B) {
 		l.Take(1)
 	}
 }
+
+// What finds no room is carried, too: a bucket that is looked at a thousand times while it is full loses as much as one that is looked at once.
+func TestLevelCarriesWhatFindsNoRoom(t *testing.T) {
+	l := NewLevel(80, 6, 6, 0)
+	over := int64(0)
+	for i := range int64(1000) {
+		over += l.Advance((i + 1) * ms)
+	}
+	if over != 80 || !l.Full() {
+		t.Errorf("%d units found no room in a second, want 80; %+v", over, l)
+	}
+}

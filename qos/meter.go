@@ -151,7 +151,11 @@ func (m *meter) expire(r *reporter) {
 
 // pay lets refill that found no room in the level pay for expired reservations: had their use been known, the level would have had room.
 func (m *meter) pay(over int64) {
-	if over == 0 || m.reserved == 0 {
+	if m.orphans == 0 && m.stale == 0 {
+		m.level.spill = 0 // what found no room before there was something to pay for pays for nothing
+		return
+	}
+	if over == 0 {
 		return
 	}
 	n := min(over, m.orphans)

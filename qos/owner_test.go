@@ -292,6 +292,27 @@ func TestOnlyOverflowPaysForTheExpired(t *testing.T) {
 	}
 }
 
+// TestABusyBucketPaysForTheExpired: five of six units are with a worker that is gone, and the sixth is used as soon as it is there: the bucket is full for no longer than
+// a turn takes to be used and told, and loses less than a unit each time. All of that together pays. (It was lost: 0.88 of 80 a second, for as long as there was demand.)
+func TestABusyBucketPaysForTheExpired(t *testing.T) {
+	b := newOwnerBench(t, func(p *Policy) { p.Rate, p.Burst, p.LocalBurst = 80, 6, 6 })
+	b.ask("gone", 0, 5, 5)
+	if b.meter().reserved < 5 {
+		t.Fatalf("reserved %d", b.meter().reserved)
+	}
+	b.ask("z", 1, 0, 0)
+	hand := int64(0)
+	for b.now += 30 * ms; b.meter().reserved >= 5; {
+		if b.now > 20*perSecond {
+			t.Fatalf("%d are still reserved after ten seconds, level %d", b.meter().reserved, b.meter().level.Now())
+		}
+		s := b.ask("z", hand, 1, 1)
+		hand = s.Remaining
+		b.now += 2 * ms
+		b.o.Push(b.now, nil)
+	}
+}
+
 func TestNeedsAreServedWholeInOrder(t *testing.T) {
 	b := newOwnerBench(t, func(p *Policy) { p.Rate, p.Burst, p.LocalBurst = 100, 20, 10 })
 	b.ask("z", 20, 0, 0) // level 0

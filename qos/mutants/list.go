@@ -271,6 +271,10 @@ var mutants = []mutant{
 		old: "	rep.missed = rep.missed || s.Queued\n", new: "",
 		tests: "TestNothingStaysReservedForWhatNeverCame",
 	}, {
+		name: "what is less than a unit and finds no room is lost", file: "level.go",
+		old: "		l.spill += rem\n", new: "",
+		tests: "TestABusyBucketPaysForTheExpired TestLevelCarriesWhatFindsNoRoom",
+	}, {
 		name: "promises outlive the burst they were made under", file: "owner.go",
 		old: "	m.cut()\n", new: "",
 		tests: "TestSmallerBurstCutsPromises",

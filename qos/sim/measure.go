@@ -116,10 +116,28 @@ func (w *World) beginMeasure() {
 	for _, l := range w.limits {
 		stands := w.stands(l)
 		l.owed = l.setup.Sane && stands >= w.paidAt(l)
+		stands = min(stands, l.level-w.unheard(l)+w.ahead(l))            // what was used before and is told after is taken from what comes
 		rate := l.policy.Rate - mul(l.policy.Rate, w.setup.DriftPM, 1e6) // by the slowest clock
 		l.perfect = perfect{bucket: bucket{rate: rate, burst: l.policy.Burst, level: stands, at: w.now}, need: l.demand.Need, deadline: l.deadline}
 		l.from = measured{at: w.now, offered: l.offered, charged: l.net(), refused: l.refused, level: l.level, debt: max(-stands, 0)}
 	}
+}
+
+// unheard is what living workers have used and no owner has heard of yet.
+func (w *World) unheard(l *limit) (units int64) {
+	i := w.limitOf(l.name)
+	for _, k := range w.workers {
+		if u := k.use(i); u != nil && k.alive {
+			units += u.charged - u.counted
+		}
+	}
+	return units
+}
+
+// ahead is what is always used and not refilled, or not told, at both ends of a window: the advance, and a report on its way.
+func (w *World) ahead(l *limit) int64 {
+	cfg := &w.setup.Config
+	return mul(l.policy.Rate, int64(cfg.Advance+cfg.SyncMax+cfg.Trip), 1e9)
 }
 
 // endMeasure holds what was delivered since against what was due: all that was wanted, or R, whichever is less; and no more than one could serve that knew
