@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -32,14 +33,17 @@ type cluster struct {
 	prefixes int
 }
 
+// freePort is below those that the kernel gives out (ip_local_port_range): nobody who asks for any port is given it meanwhile.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port on 127.0.0.1")
+	return ""
 }
 
 // startEtcd starts the machine's etcd; where there is none the test is skipped. CI installs it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,15 +20,7 @@ func TestTwoWorkersKeepOneLimit(t *testing.T) {
 	const rate, burst, local, ttl, size = 8 << 20, 1 << 20, 512 << 10, 0.25, 10 << 20
 	dir, state := t.TempDir(), t.TempDir()
 	object(t, dir, "x", size)
-	addrs := make([]string, 2)
-	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addrs[i] = l.Addr().String()
-		_ = l.Close() // the worker takes it
-	}
+	addrs := freeAddrs(t, 2)
 	file := filepath.Join(state, "policy.yaml")
 	text := fmt.Sprintf("tenants: [{id: public, allow: [/], limits: {client_egress_bytes: {rate: 8MiB/s, burst: 1MiB, local_burst: 512KiB}}}]\n"+
 		"ring_epoch: 1\npeers: [{id: w1, addr: %q}, {id: w2, addr: %q}]\n", addrs[0], addrs[1])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -86,18 +87,22 @@ func (e *etcdServer) at(prefix string) string {
 	return "--coordinator=etcd://" + e.client + "/" + prefix
 }
 
-// freeAddrs are ports of loopback that were free a moment ago, for those who must know them before they listen.
+// freeAddrs are ports of loopback that were free a moment ago, for those who must know them before they listen. They are below those that the kernel gives
+// out (ip_local_port_range): a server beside it that asks for any port is given none of them.
 func freeAddrs(t *testing.T, n int) (addrs []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000)))
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer func() { _ = l.Close() }()
-		addrs = append(addrs, l.Addr().String())
+		if addrs = append(addrs, l.Addr().String()); len(addrs) == n {
+			return addrs
+		}
 	}
-	return addrs
+	t.Fatal("no free ports on 127.0.0.1")
+	return nil
 }
 
 // runTalon runs a command of talon to its end.
