@@ -39,12 +39,17 @@ func (w *World) toRecover(l *limit) int64 {
 }
 
 // paidAt is the level from which on nothing is owed any more. Who wants all there is keeps the level at the advance. Who is under its limit is owed
-// that nothing is refused, and an ideal bucket would refuse it too until it has a little: two needs for each worker and 20 ms of the rate.
+// that nothing is refused, and an ideal bucket would refuse it too until it has a little: two needs for each worker and 20 ms of the rate. Where nothing waits
+// it is as much as policy check wants of the burst, or three quarters of that burst: what is in hand at one worker is missing at another.
 func (w *World) paidAt(l *limit) int64 {
-	if l.under() {
-		return min(max(2*l.demand.Need*int64(len(w.ids)), mul(l.policy.Rate, 20, 1000)), l.policy.Burst/2)
+	if !l.under() {
+		return -mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9) - l.demand.Need
 	}
-	return -mul(l.policy.Rate, int64(w.setup.Config.Advance), 1e9) - l.demand.Need
+	if cfg := &w.setup.Config; l.policy.OnLimit == qos.Reject {
+		inHand := 3*int64(max(cfg.TTL/2, cfg.SyncMax)+cfg.Trip) - int64(cfg.Advance)
+		return min(max(4*l.demand.Need*int64(len(w.ids)), mul(l.policy.Rate, max(inHand, 0), 1e9)), l.policy.Burst*3/4)
+	}
+	return min(max(2*l.demand.Need*int64(len(w.ids)), mul(l.policy.Rate, 20, 1000)), l.policy.Burst/2)
 }
 
 // under reports whether less is wanted than the limit allows, so that nothing may be refused.

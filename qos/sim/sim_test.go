@@ -54,6 +54,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		152931: "promised under a burst of 221 MB, spent by a stopped ring under one of 62 MB: 1.27 times the bound",
 		144293: "used before the ownership, paid for by overflowing refill, told after it: the level falls twice, and promises were made between",
 		170095: "a bucket of six, five of them with a worker that is gone: what found no room was never a whole unit, and paid for none",
+		306639: "nothing waits, and the level had just risen to 15 ms of the rate where policy check wants 40 of the burst",
+		319655: "the same as 170095: a bucket of four",
 		157004: "used before the window and told in it, far beyond the advance: the same falls twice into what is due",
 		258422: "the same",
 		110979: "half of what is free was kept for nobody, where one worker alone uses the limit",
