@@ -65,6 +65,7 @@ type limit struct {
 	turn    int // how often it was changed: older moves are void
 	newest  uint64
 	from    measured
+	paid    bool    // it has been above the last of its debts since the faults
 	owed    bool    // liveness is measured: what it owed is paid
 	perfect perfect // what of it could be served, while it is measured
 }

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"github.com/talon-worker/talon/qos"
 )
 
@@ -55,8 +53,16 @@ func (w *World) paidAt(l *limit) int64 {
 // under reports whether less is wanted than the limit allows, so that nothing may be refused.
 func (l *limit) under() bool { return l.demand.Rate*10 <= l.policy.Rate*9 }
 
-func (w *World) inDebt() bool {
-	return slices.ContainsFunc(w.limits, func(l *limit) bool { return l.setup.Sane && w.stands(l) < w.paidAt(l) })
+// inDebt reports whether some limit is below where liveness is owed now, and notes which have been above.
+func (w *World) inDebt() (any bool) {
+	for _, l := range w.limits {
+		if w.stands(l) >= w.paidAt(l) {
+			l.paid = true
+		} else if l.setup.Sane {
+			any = true
+		}
+	}
+	return any
 }
 
 // stands is what an owner has of a limit now: its level, less what it keeps of views that nobody can name dead any more. A worker that died with a view
@@ -76,10 +82,11 @@ func (w *World) stands(l *limit) int64 {
 }
 
 // overdue finds a debt that has not been paid in time. Only of a limit that was off nobody knows how long it takes: what was used without a limit, and is
-// reported when there is one again, is a debt of any size.
+// reported when there is one again, is a debt of any size. And one that has been seen above is in no debt because it is below again: a burst that is worth three charges is
+// taken and filled all the time.
 func (w *World) overdue() {
 	for _, l := range w.limits {
-		if stands := w.stands(l); l.setup.Sane && !l.wasOff && stands < w.paidAt(l) {
+		if stands := w.stands(l); l.setup.Sane && !l.wasOff && !l.paid && stands < w.paidAt(l) {
 			w.fail("%v: the owner is in debt %s after the faults, level %d, less what has expired %d", l.name, ms(w.now-w.healedAt), l.level, stands)
 		}
 	}

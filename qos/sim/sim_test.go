@@ -56,6 +56,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		170095: "a bucket of six, five of them with a worker that is gone: what found no room was never a whole unit, and paid for none",
 		306639: "nothing waits, and the level had just risen to 15 ms of the rate where policy check wants 40 of the burst",
 		319655: "the same as 170095: a bucket of four",
+		329851: "a burst of three charges of one limit and the debt of another, never both above at one look",
 		157004: "used before the window and told in it, far beyond the advance: the same falls twice into what is due",
 		258422: "the same",
 		110979: "half of what is free was kept for nobody, where one worker alone uses the limit",
