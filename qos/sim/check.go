@@ -161,7 +161,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	if lim.before == nil && lim.refunded == 0 && !w.untold(lim, i) { // a refund that found no room is spent for the owner, and nobody else knows of it
 		w.checkPromised(k, lim, i, s)
 	}
-	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 1+mul(lim.rate, 1, 1e9) { // clocks tell whole nanoseconds
+	if over := s.Level - (lim.charged - lim.known) - lim.ideal.level; over > 2+mul(lim.rate, 2, 1e9) { // clocks tell whole nanoseconds, at either end
 		w.fail("%v: owner %s has level %d with %d units unreported, an ideal bucket has %d: %d too many",
 			u.place, k.id, s.Level, lim.charged-lim.known, lim.ideal.level, over)
 	}
