@@ -58,6 +58,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		319655: "the same as 170095: a bucket of four",
 		329851: "a burst of three charges of one limit and the debt of another, never both above at one look",
 		447947: "a nanosecond of a clock that drifts, at either end of the comparison, is 0.9 units",
+		535417: "a second incarnation, begun while the coordinator was away, was shown an older ring than the first: what every coordinator promises not to do",
 		157004: "used before the window and told in it, far beyond the advance: the same falls twice into what is due",
 		258422: "the same",
 		110979: "half of what is free was kept for nobody, where one worker alone uses the limit",

@@ -114,6 +114,14 @@ func (w *World) boot(slot, index int32) error {
 			w.result.Faults[Drift]++
 		}
 		k.version, k.shown = make([]int, len(s.Limits)), make([]int, len(s.Limits))
+		for _, o := range w.workers[:slot] { // what its id has been shown it knows, if nothing newer: see coordinator
+			if o.life != nil && o.index == index {
+				k.shownR = max(k.shownR, o.shownR)
+				for i, v := range o.shown {
+					k.shown[i] = max(k.shown[i], v)
+				}
+			}
+		}
 	}
 	k.life = &life{n: int32(len(w.lives)), slot: slot, alive: true}
 	w.lives, k.nth = append(w.lives, k.life), k.life.n
