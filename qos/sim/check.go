@@ -133,7 +133,7 @@ func (w *World) checkApplied(k *worker, l *letter[qos.UsageReport], s *qos.RateS
 	k.since[i] = k.epochR
 	if lim.mark != s.Mark.Owner {
 		w.checkAlone(k, lim, i)
-		w.changeHands(k, lim, i, s.Level)
+		w.changeHands(k, lim, i, s)
 		lim.mark = s.Mark.Owner
 	}
 	u.counted = max(u.counted, s.Acknowledged.Charged)
@@ -234,8 +234,9 @@ func (w *World) checkAlone(k *worker, lim *limit, i int32) {
 
 // changeHands takes note of another ownership. One that was handed the state knows what the last one knew; one that was not starts with nothing,
 // and its level can be compared again once it has heard of everybody; it has at most what has been refilled since it learned of the ring.
-func (w *World) changeHands(k *worker, lim *limit, i int32, level int64) {
-	if lim.actor >= 0 && lim.handed != k.life.n {
+func (w *World) changeHands(k *worker, lim *limit, i int32, s *qos.RateSnapshot) {
+	level := s.Level
+	if lim.actor >= 0 && (lim.handed != k.life.n || lim.handedIn != s.Mark.Owner.Ring) { // or it has lost what it was handed: it missed a ring since
 		w.result.Branches[ColdStart]++
 		if most := mul(lim.rate, w.now-k.learned, 1e9) + 1; level > most {
 			w.fail("%v: new owner %s, who was handed nothing, begins with a level of %d: at most %d has been refilled since it learned of ring %d",

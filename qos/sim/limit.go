@@ -49,14 +49,15 @@ type limit struct {
 	offered, charged, refunded, refused int64 // units
 	users                               int64 // incarnations that ever charged
 
-	ideal  bucket // the bucket as one that knew everything would have it, since the ownership began
-	valid  bool   // ideal can be compared with the owner's level
-	untold bool   // it began with use that had not been told, and some of it may still not be
-	mark   qos.OwnerEpoch
-	actor  int32 // incarnation of the worker that acts as owner, -1 none yet
-	handed int32 // incarnation that was handed the state, -1 none
-	known  int64 // sum of what the acting owner has applied of all incarnations' use
-	level  int64 // its level, as last seen
+	ideal    bucket // the bucket as one that knew everything would have it, since the ownership began
+	valid    bool   // ideal can be compared with the owner's level
+	untold   bool   // it began with use that had not been told, and some of it may still not be
+	mark     qos.OwnerEpoch
+	actor    int32  // incarnation of the worker that acts as owner, -1 none yet
+	handed   int32  // incarnation that was handed the state, -1 none
+	handedIn uint64 // ring in which
+	known    int64  // sum of what the acting owner has applied of all incarnations' use
+	level    int64  // its level, as last seen
 
 	promised int64 // sum of the uses' parts: at least what may still be spent under views in force
 

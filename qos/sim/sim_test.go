@@ -59,6 +59,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		329851: "a burst of three charges of one limit and the debt of another, never both above at one look",
 		447947: "a nanosecond of a clock that drifts, at either end of the comparison, is 0.9 units",
 		535417: "a second incarnation, begun while the coordinator was away, was shown an older ring than the first: what every coordinator promises not to do",
+		919047: "an owner that was handed the state, lost it with a ring that it missed, and began exhausted was compared as if it had it",
 		157004: "used before the window and told in it, far beyond the advance: the same falls twice into what is due",
 		258422: "the same",
 		110979: "half of what is free was kept for nobody, where one worker alone uses the limit",

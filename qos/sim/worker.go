@@ -270,7 +270,7 @@ func (w *World) handed(k *worker, h *qos.HandOver, local int64) {
 	if why := k.owner.Import(h, local); why == qos.Accepted {
 		w.result.Imports++
 		i := w.limitOf(h.Limit)
-		w.limits[i].handed = k.life.n
+		w.limits[i].handed, w.limits[i].handedIn = k.life.n, h.ToRing
 		k.since[i] = max(k.since[i], h.FromRing)
 		w.wake(k, local)
 	}
