@@ -313,6 +313,23 @@ func TestABusyBucketPaysForTheExpired(t *testing.T) {
 	}
 }
 
+// TestOnlyLaterOverflowPays: what found no room before a view had expired, 0.9 of a unit here, is no part of what pays for it.
+func TestOnlyLaterOverflowPays(t *testing.T) {
+	b := newOwnerBench(t, nil)
+	b.ask("a", 0, 20, 20)
+	m := b.meter()
+	m.advance(b.now + 20*ms + 900_000)
+	if m.stale != 20 {
+		t.Fatalf("%d expired", m.stale)
+	}
+	if m.advance(b.now + 20*ms + 1_050_000); m.reserved != 20 {
+		t.Errorf("%d reserved: 0.15 of a unit has paid for one", m.reserved)
+	}
+	if m.advance(b.now + 20*ms + 1_900_000); m.reserved != 19 {
+		t.Errorf("%d reserved after one unit found no room", m.reserved)
+	}
+}
+
 func TestNeedsAreServedWholeInOrder(t *testing.T) {
 	b := newOwnerBench(t, func(p *Policy) { p.Rate, p.Burst, p.LocalBurst = 100, 20, 10 })
 	b.ask("z", 20, 0, 0) // level 0

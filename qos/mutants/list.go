@@ -275,6 +275,10 @@ var mutants = []mutant{
 		old: "		l.spill += rem\n", new: "",
 		tests: "TestABusyBucketPaysForTheExpired TestLevelCarriesWhatFindsNoRoom",
 	}, {
+		name: "what found no room before pays, too", file: "meter.go",
+		old: "		m.level.spill = 0 //", new: "		//",
+		tests: "TestOnlyLaterOverflowPays",
+	}, {
 		name: "promises outlive the burst they were made under", file: "owner.go",
 		old: "	m.cut()\n", new: "",
 		tests: "TestSmallerBurstCutsPromises",
